@@ -100,6 +100,7 @@ nb_mime_priority_overrides = [
     for place, kind in enumerate(("text/html", "text/markdown", "image/png", "text/plain"))
 ]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_disable_syntax = ["html_inline"]  # else <AddBackward0> is a tag, and not shown
 myst_heading_anchors = 3
 
 # -- API -------------------------------------------------------------------------------

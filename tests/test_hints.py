@@ -402,10 +402,57 @@ def test_decorated_coroutine():
         await asyncio.sleep(0)
         vector_without_gradient(3)
 
-    # A browser of other tests may have an event loop in this thread.
-    with ThreadPoolExecutor() as pool, pytest.raises(RuntimeError) as raised:
-        pool.submit(asyncio.run, step()).result(timeout=60)
+    with pytest.raises(RuntimeError) as raised:
+        run_to_its_end(step())
     assert len(notes(raised.value)) == 1
+
+
+def run_to_its_end(coroutine):
+    # A browser of other tests may have an event loop in this thread.
+    with ThreadPoolExecutor() as pool:
+        pool.submit(asyncio.run, coroutine).result(timeout=60)
+
+
+def test_decorated_asynchronous_generator():
+    @hints()
+    async def steps():
+        assert (yield 1) == "go on"
+        with pytest.raises(asyncio.CancelledError):
+            yield 2
+        yield 3
+        vector_without_gradient(3)
+
+    async def use():
+        running = steps()
+        assert await anext(running) == 1
+        assert await running.asend("go on") == 2
+        assert await running.athrow(asyncio.CancelledError()) == 3
+        await anext(running)
+
+    with pytest.raises(RuntimeError) as raised:
+        run_to_its_end(use())
+    assert len(notes(raised.value)) == 1
+
+
+def test_asynchronous_generator_that_is_given_up_closes_its_block():
+    closed = []
+
+    @hints()
+    async def steps():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.append(warnings.formatwarning.__module__)
+
+    async def use():
+        assert [step async for step in steps()] == [1]
+        running = steps()
+        await anext(running)
+        await running.aclose()
+
+    run_to_its_end(use())  # and the fixture looks at what is left
+    assert closed == ["pullback._hints"] * 2
 
 
 def test_blocks_of_several_threads_end_in_any_order():
@@ -535,6 +582,56 @@ def test_an_update_of_ones_own_is_no_optimizer():
         y.backward()
     said = "An update under no_grad changed the parameter `w`, of shape (3,), after"
     assert said in words_of(raised.value)
+
+
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, inside):
+        self.inside = inside
+
+    def step(self):
+        self.inside.step()
+
+
+class NotReady(torch.nn.Module):
+    def __init__(self):
+        self.size = 3  # before super().__init__(), which makes what names parameters
+
+
+def test_an_optimizer_without_groups_hides_no_error():
+    model = torch.nn.Linear(3, 2)
+    optimizer = Wrapped(torch.optim.SGD(model.parameters(), lr=0.1))
+    loss = (model(leaf(4, 3)) ** 2).sum()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
+        loss.backward()
+    said = "An update under no_grad changed the parameter `weight` of `model`"
+    assert said in words_of(raised.value)
+
+
+def test_a_module_that_is_not_ready_hides_no_error():
+    module, w = NotReady(), leaf(3)
+    loss = (w**2).sum()
+    with torch.no_grad():
+        w += module.size
+    with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
+        loss.backward()
+    assert "find what writes to the tensor" in words_of(raised.value)
+
+
+def fail(*arguments):
+    raise LookupError("of the diagnosis")
+
+
+def test_a_diagnosis_that_fails_hides_no_error_and_no_warning(monkeypatch):
+    monkeypatch.setattr(_hints, "note_for", fail)
+    with pytest.raises(RuntimeError, match="for scalar outputs") as raised, hints():
+        vector_without_gradient(3)
+    assert notes(raised.value) == []
+    with hints():
+        assert "of mine" in warnings.formatwarning(
+            UserWarning("of mine"), UserWarning, "", 1
+        )
 
 
 def test_a_parameter_without_a_name_has_its_shape():

@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib.util
+import threading
 import weakref
 
 import numpy as np
@@ -391,6 +392,20 @@ def test_untouched_when_f_raises(mode):
     assert not x.detach().requires_grad
 
 
+def test_f_may_wait_for_a_thread_that_takes_derivatives(mode):
+    def f(x):
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(jacobian(torch.sin, numbers(2), mode=mode)),
+            daemon=True,
+        )
+        thread.start()
+        thread.join(timeout=30)
+        return found[0] @ x
+
+    close(jacobian(f, numbers(2), mode=mode), numbers(2).cos().diag())
+
+
 class NotTwice(OldSquare):
     """A square whose backward is cut off from its argument."""
 
@@ -431,6 +446,25 @@ def test_progress(mode, capsys, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pullback\[progress\]"):
         jacobian(wide, numbers(3), progress=True)
+
+
+def test_the_bar_is_closed_after_an_error(monkeypatch):
+    bars, made = [], _products.progress_bar
+    monkeypatch.setattr(
+        _products, "progress_bar", lambda *of: bars.append(made(*of)) or bars[0]
+    )
+
+    def refuse(grad):
+        raise LookupError
+
+    def f(x):
+        y = x * 2
+        y.register_hook(refuse)
+        return y
+
+    with pytest.raises(LookupError):
+        jacobian(f, numbers(3), mode="reverse", chunk_size=1, progress=True)
+    assert bars[0].disable  # as close leaves it
 
 
 X = numbers(3)

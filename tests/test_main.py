@@ -5,10 +5,12 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from watched import TRAP, hooks_of_torch
 
+import pullback
 from pullback._messages import messages
 
 
@@ -83,6 +85,17 @@ def test_a_module_runs_too(tmp_path):
     script(tmp_path, f"import torch\n{TRAP}")
     assert command("-m", "train", folder=tmp_path)[0] == 3
     assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
+
+
+def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "helper.py").write_text("")
+    source = Path(pullback.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}{os.pathsep}{source}")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    path = script(tmp_path, f"import helper, sys, torch; print(sys.path[0])\n{RIGHT}")
+    status, out, err = command(path.name, folder=tmp_path)
+    assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
 
 
 def test_help_is_a_screen_of_commands_that_run(tmp_path):
@@ -185,6 +198,11 @@ def test_the_extension_of_ipython(capsys):
     shell.run_cell("%load_ext pullback\nimport torch")
     shell.run_cell(TRAP)
     assert "An infinity first appeared" in capsys.readouterr().out
+    shell.run_cell(f"%%capture\n{RIGHT}")
+    assert hooks_of_torch()[-1] == 0
+    shell.run_cell("%%capture\n1")
+    shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
+    assert capsys.readouterr().out.count("An infinity first appeared") == 1
     shell.run_cell("%unload_ext pullback")
     shell.run_cell(TRAP)
     assert "infinity" not in capsys.readouterr().out

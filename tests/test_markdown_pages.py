@@ -1,12 +1,23 @@
 """A page as Markdown (docs/_ext/markdown_pages.py)."""
 
+import runpy
 from types import SimpleNamespace
 
 import pytest
+from executed import ROOT
+from markdown_it import MarkdownIt
 
 from markdown_pages import as_markdown, write_page
 
 CODE = '<div class="highlight-{}"><div class="highlight"><pre>{}</pre></div></div>'
+
+
+def test_a_name_in_angle_brackets_is_no_tag():
+    """In a title, too: MyST would take <AddBackward0> for HTML, which is not shown."""
+    disabled = runpy.run_path(str(ROOT / "docs" / "conf.py"))["myst_disable_syntax"]
+    parser = MarkdownIt().disable(disabled)
+    shown = as_markdown(parser.render("# What is grad_fn=<AddBackward0>?"))
+    assert "<AddBackward0>" in shown
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,78 @@ def test_what_mixes_is_measured():
         pullback.jacobian(f, X[:, 0], batched=True)
 
 
+CENTRED = {
+    "another input": lambda x: x[:, 1] - x[:, 1].mean(),
+    "the same input": lambda x: x[:, 0] - x[:, 0].mean(),
+    "one neighbour": lambda x: torch.cat([x[:1, 1] + x[5:6, 1], x[1:, 1]]),
+}
+
+
+@pytest.mark.parametrize("size", [1e5, 1e7])
+@pytest.mark.parametrize("name", CENTRED)
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_an_output_in_pascals_hides_no_mixing_of_one_in_metres(size, name, mode):
+    def f(x):
+        return torch.stack([size * x[:, 0], CENTRED[name](x)], dim=1)
+
+    torch.manual_seed(0)
+    x = torch.randn(8, 2)
+    report = pullback.mixing(f, x)
+    assert report
+    assert torch.equal(report.matrix, pullback.mixing(f, x.double()).matrix)
+    for last in range(6, 9):  # halves are drawn by the number of samples
+        with pytest.raises(ValueError, match="f mixes samples"):
+            pullback.jacobian(f, x[:last], batched=True, mode=mode)
+
+
+class Once(Square):
+    """The square, whose backward no second derivative goes through."""
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return 2 * v * x
+
+
+@pytest.mark.parametrize("share", [0.1, 1e-8])
+def test_sizes_that_cannot_be_told_are_one(share):
+    def f(x):
+        x = Once.apply(x)
+        return x + share * x.mean(0)
+
+    x = torch.linspace(1, 2, 12).reshape(4, 3)
+    report = pullback.mixing(f, x)
+    assert report.mixes == (share > report.rounding)
+
+
+def test_rounding_of_what_hardly_moves_is_no_mixing():
+    torch.manual_seed(1)
+    x = torch.randn(8, 4)
+    jacobian = pullback.jacobian(lambda x: (60 * x - x.mean()).softmax(1), x, batched=True)
+    expected = pullback.jacobian(lambda x: (60 * x).softmax(1), x, batched=True)
+    torch.testing.assert_close(jacobian, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 1e5])
+def test_what_float32_rounds_is_no_mixing(size):
+    """Neither on the way, nor in constants, nor where an output does not depend on x."""
+    torch.manual_seed(0)
+    x = torch.randn(40, 3)
+    Q = torch.linalg.qr(torch.randn(40, 40))[0]
+
+    def f(x):
+        centred = x - x.mean(0)
+        distances = (centred[:, None] - (1 - x.mean(0))).norm(dim=-1)
+        there_and_back = Q.T @ (Q @ x)
+        length = (centred / centred.norm(dim=1, keepdim=True)).norm(dim=1, keepdim=True)
+        return torch.cat([size * distances, there_and_back, length], dim=1)
+
+    assert not pullback.mixing(f, x), pullback.mixing(f, x)
+    pullback.jacobian(f, x, batched=True)
+    pullback.jacobian(f, x, batched=True, mode="forward")
+
+
 HALF = [torch.float16, torch.bfloat16]
 
 

@@ -287,6 +287,20 @@ def test_nothing_stays_where_backward_raises(depth):
     assert hooks_of_torch() == before
 
 
+def test_an_open_block_is_not_entered_again():
+    block = pullback.watch()
+    with block as seen:
+        with pytest.raises(RuntimeError, match="is open already"), block:
+            pass
+        x = torch.zeros(2, requires_grad=True)
+        x.pow(2).sum().sqrt().backward()
+    assert [found.rule for found in seen] == ["not-finite"]
+    assert hooks_of_torch()[-1] == 0
+    with block as again:  # after its end it may be
+        torch.ones(2) + 1
+    assert again.watched == "2 operations, 0 backward passes"
+
+
 class Ready(torch.autograd.Function):
     forward = staticmethod(lambda ctx, x: x.new_zeros(()))
     backward = staticmethod(lambda ctx, v: torch.ones(2))

@@ -100,6 +100,49 @@ def test_the_jacobian_by_either_door():
     assert not _torch.in_transform()  # an error leaves nothing on
 
 
+@pytest.fixture(params=["open", "closed"])
+def nesting(request, monkeypatch):
+    if request.param == "closed":
+        monkeypatch.setattr(_torch, "NESTING", "A_NAME_THAT_TORCH_HAS_NOT")
+
+
+@pytest.mark.usefixtures("nesting")
+def test_the_level_of_forward_mode():
+    def columns(x):
+        with _torch.forward_level(), _torch.forward_level():
+            return torch.func.jacfwd(lambda x: x**2)(x).diag()
+
+    with ThreadPoolExecutor(4) as pool:
+        xs = [X + i for i in range(20)]
+        close(list(pool.map(columns, xs)), [2 * x for x in xs])
+    with pytest.raises(ZeroDivisionError), _torch.forward_level():
+        raise ZeroDivisionError
+    with torch.autograd.forward_ad.dual_level():  # which asks that no other is open
+        pass
+
+
+def test_the_level_of_forward_mode_stays_while_a_thread_is_on_it():
+    inside, left, found = threading.Event(), threading.Event(), []
+
+    def slow(x):
+        inside.set()
+        assert left.wait(timeout=60)
+        return x**2
+
+    def other():
+        with _torch.forward_level():
+            found.append(torch.func.jvp(slow, (X,), (X,))[1])
+
+    thread = threading.Thread(target=other)
+    with _torch.forward_level():
+        thread.start()
+        assert inside.wait(timeout=60)
+        torch.func.jvp(torch.sin, (X,), (X,))
+    left.set()
+    thread.join(timeout=60)
+    close(found, [2 * X**2])
+
+
 def test_in_transform_and_unwrap():
     seen = []
 

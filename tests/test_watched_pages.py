@@ -80,6 +80,7 @@ SHOWN = {
     },
     "docs/fix/zeros.md": {"clamp-outside", "ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
+    "examples/01_gradient_argument/60_one_output_at_a_time.py": {"not-finite"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},

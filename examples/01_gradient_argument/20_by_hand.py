@@ -156,9 +156,9 @@ print(f"{rate:.3f}")
 # .. dropdown:: When there is only one output
 #
 #    Little changes. The table then has one row, which PyTorch gives the shape of ``x``, and
-#    ``v`` has one price. Below, the only
-#    output is the heat, with the price 1 and then 100. With the price 1 the row stays what
-#    it is, so this is what PyTorch takes if you pass nothing.
+#    ``v`` has one price. Below, the only output is the heat, with the price 1 and then 100.
+#    With the price 1 the row stays what it is, so this is what PyTorch takes if you pass
+#    nothing.
 
 for price in (1.0, 100.0):
     setting = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -195,8 +195,8 @@ turned.grad
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The table against small steps in each stove, the walk against the table, and every
-#    number that PyTorch kept on the way against a separate call of ``autograd.grad``.
+#    We compare the table with small steps in each stove, the walk with the table, and every
+#    number that PyTorch kept on the way with a separate call of ``autograd.grad``.
 
 h = 1e-6
 J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])

@@ -104,12 +104,13 @@ torch.nn.functional.mse_loss(prediction, target).backward()
 prediction.grad
 
 # %%
-# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`. A negative one says that the
-# loss would fall if this prediction went up. The second is zero, because that prediction is
-# right, and the last is the strongest, because it is the furthest off. Note the sign. Until
-# now ``y`` was worth something to us, and a positive price meant *more is better*. A loss
-# is a cost, so a positive entry of ``v`` now means *more is worse*, and the optimizer goes
-# against it.
+# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number of
+# entries. (With two predictions for each sample, ``mse_loss`` would divide by 8.) A
+# negative one says that the loss would fall if this prediction went up. The second is zero,
+# because that prediction is right, and the last is the strongest, because it is the
+# furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
+# price meant *more is better*. A loss is a cost, so a positive entry of ``v`` now means
+# *more is worse*, and the optimizer goes against it.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns it into a
@@ -281,6 +282,9 @@ mean_v = prediction.grad
 torch.testing.assert_close(mean_v, 2 * (prediction.detach() - target) / 4)
 total = torch.nn.functional.mse_loss(prediction, target, reduction="sum")
 torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v)
+pairs = torch.arange(8.0).reshape(4, 2).requires_grad_()
+torch.nn.functional.mse_loss(pairs, torch.ones(4, 2)).backward()
+torch.testing.assert_close(pairs.grad, 2 * (pairs.detach() - 1) / 8)
 
 # %%
 # **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it

@@ -190,8 +190,8 @@ w.grad
 #
 # .. admonition:: Remember
 #
-#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
-#      gradient of the sum of all outputs.
+#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same, if ``y``
+#      is real: the gradient of the sum of all outputs.
 #    - If each input is used by only one output, you get the derivative of that output with
 #      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.
@@ -236,6 +236,13 @@ mixed = torch.softmax(x, 0) * x.cumsum(0)
 (ones,) = torch.autograd.grad(mixed, x, torch.ones(5), retain_graph=True)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
+turned = torch.ones(2, dtype=torch.complex64, requires_grad=True) * 1j
+turned.backward(torch.ones_like(turned), retain_graph=True)
+try:
+    turned.sum().backward()
+except RuntimeError as error:
+    refused = str(error)
+assert "only for real scalar outputs" in refused
 (mean,) = torch.autograd.grad((x**2).mean(), x)
 torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]

@@ -90,14 +90,15 @@ collected
 # as well.
 #
 # Adding is useful in training, where a big batch can be processed in small pieces before
-# the optimizer takes its step. It is also the reason why a training loop calls
-# ``zero_grad()`` for each step.
+# the optimizer takes its step. (If the loss is a mean, divide that of each of ``k`` equal
+# pieces by ``k``. :ref:`An answer <accumulated-mean>` shows why, and what to do if they are
+# unequal.) It is also the reason why a training loop calls ``zero_grad()`` for each step.
 #
 # Row by row
 # ----------
 #
 # Here the adding is in the way. We put ``picture.grad = None`` in front of each call. Then
-# there is nothing to add to, and PyTorch makes a new tensor:
+# there is nothing to add to, and each result comes in a tensor of its own:
 
 kept = []
 for v in torch.eye(2):
@@ -197,6 +198,11 @@ print("dog:", answers[1])
 #    A function of sums alone saves nothing, and could be walked twice without
 #    ``retain_graph=True``. Don't rely on it.
 #
+#    Take another ``v`` for each call, as we took the rows of ``torch.eye``. If you refill
+#    the same one, keep copies of the results. Where numbers are only rearranged on the way,
+#    as in ``x.view(3)``, the result may be your ``v`` itself (:ref:`what-becomes-of-v`),
+#    and all that you have kept turns into the last one.
+#
 #    And if the row of one output holds infinity or NaN, the price 0 does not keep it out of
 #    the result, because 0 times these is NaN.
 #
@@ -239,8 +245,8 @@ together.shape
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The rows against the table of small steps, the batch of ``v`` against the loop, and
-#    the answer against one call for each image.
+#    We compare the rows with a table of small steps, the batch of ``v`` with the loop, and
+#    the answer with one call for each image. We also refill a ``v``, and train in pieces.
 
 at, h = picture.detach().double(), 1e-6
 steps = h * torch.eye(3, dtype=torch.float64)
@@ -264,6 +270,32 @@ assert y.grad.tolist() == [1, 0]
 sums = torch.stack([picture.sum(), picture.sum()])
 for _ in range(2):  # nothing is saved
     assert torch.autograd.grad(sums, picture, torch.ones(2))[0].tolist() == [2, 2, 2]
+
+flat, v, results = torch.zeros(3, requires_grad=True), torch.zeros(3), []
+same = flat.view(3)
+for k in range(3):
+    v.zero_()
+    v[k] = 1.0
+    (row,) = torch.autograd.grad(same, flat, v, retain_graph=True)
+    results.append((row, row.clone()))
+refilled, copied = (torch.stack(rows) for rows in zip(*results, strict=True))
+assert torch.equal(refilled, v.expand(3, 3))
+assert torch.equal(copied, torch.eye(3))
+
+wants = torch.nn.functional.one_hot(labels, 10).float()
+parameters = list(classifier.parameters())
+mse = torch.nn.functional.mse_loss
+whole = torch.autograd.grad(mse(classifier(images), wants), parameters)
+pieces = zip(images.detach().chunk(4), wants.chunk(4), strict=True)
+for piece, wanted in pieces:
+    mse(classifier(piece), wanted).backward()
+for parameter, gradient in zip(parameters, whole, strict=True):
+    torch.testing.assert_close(parameter.grad, 4 * gradient)
+
+roots = torch.tensor([0.0, 4.0], requires_grad=True)
+roots.sqrt()[1].backward()
+assert roots.grad[0].isnan()
+assert roots.grad[1] == 0.25
 
 for image, label, gradient in zip(images.detach(), labels, together, strict=True):
     image.requires_grad_()

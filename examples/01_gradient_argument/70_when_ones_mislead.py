@@ -165,9 +165,10 @@ print("beside the new two:", moved[1])
 # What can you do?
 # ----------------
 #
-# If the network has been trained, call ``eval()`` before you ask it. BatchNorm, with its
-# default settings, then no longer looks at the batch. It uses a mean and a spread that it
-# has stored, so that each sample goes through this network alone:
+# If the network has been trained, and BatchNorm is all that mixes in it, call ``eval()``
+# before you ask it. BatchNorm, with its default settings, then no longer looks at the
+# batch. It uses a mean and a spread that it has stored, so that each sample goes through
+# this network alone. Here each sample has one output, and so ones are right:
 
 network.eval()
 for batch in (samples, others):
@@ -193,6 +194,11 @@ for batch in (samples, others):
 #    up as well. So the ones return zeros again, up to rounding, because the probabilities
 #    of each sample add up to 1.
 #
+#    ``eval()`` changes none of these, nor a BatchNorm that stores nothing
+#    (``track_running_stats=False``). And ``nn.LSTM`` takes the *second* dimension for the
+#    samples. If yours are in the first, it reads them as one text, unless it was made with
+#    ``batch_first=True``.
+#
 # How to find out
 # ---------------
 #
@@ -216,9 +222,10 @@ listens_to(network.eval())
 #
 # .. dropdown:: The same in one call
 #
-#    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
-#    it in float32 or float64. In half precision the rounding errors are so large that it
-#    cannot tell a weak influence of another sample from them, and it says ``False``.
+#    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. It
+#    computes again in float64 what may be rounding. If a network in half precision refuses
+#    that, a weak influence of another sample passes for rounding, and it says ``False``.
+#    It takes a walk for each sample, so of a large batch, ask about a part.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -238,8 +245,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
 #    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
-#      because it does not ask for such derivatives. For a trained network, call ``eval()``
-#      first, and ones are right again.
+#      because it does not ask for such derivatives. For a trained network in which nothing
+#      else mixes, call ``eval()`` first, and ones are right again.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
 #      after the other, and look at which samples receive something.
 #
@@ -310,6 +317,20 @@ for gradient in (*training, *moved):
 assert not torch.allclose(training[0], training[1])
 assert not torch.allclose(training[1], moved[1])
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
+stores_nothing = torch.nn.BatchNorm1d(2, track_running_stats=False).double().eval()
+assert pullback.mixing(stores_nothing, samples).mixes
+for batch_first in (False, True):
+    lstm = torch.nn.LSTM(2, 3, batch_first=batch_first).double().eval()
+    answer = pullback.mixing(lambda x, lstm=lstm: lstm(x)[0], samples[:, None])
+    assert answer.mixes != batch_first
+
+
+def unequal(x):
+    return torch.stack([1e5 * x[:, 0], x[:, 1] - x[:, 1].mean()], dim=1)
+
+
+assert pullback.mixing(unequal, samples.float()).mixes
+assert pullback.mixing(unequal, samples.bfloat16()).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())

@@ -123,12 +123,13 @@ pullback.draw.bars(both, names=pixels)
 # hard.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
-# gradient is a sum over the pixels, in which the edge counts three times and the pixel
-# without a measurement does not appear.
+# gradient is a sum over the losses of the pixels, in which the edge counts three times and
+# the pixel without a measurement not at all. (If the layers include a BatchNorm in training
+# mode, what the camera saw there still moves the other estimates.)
 #
-# Perhaps you would have multiplied the losses and added them up. This is the same, and by
-# now you can say why: the gradient of the sum of ``weight * losses``, with respect to
-# ``losses``, is ``weight``. So this is the ``v`` that arrives there:
+# Perhaps you would have multiplied the losses by the weights and added them up. This is the
+# same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
+# respect to ``losses``, is ``weight``. So this is the ``v`` that arrives there:
 
 total = (weight * losses).sum()
 (by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
@@ -241,6 +242,18 @@ assert sent[1, 2].abs() < 0.001
 
 tied = torch.tensor([1.0, 2.0, 2.0], requires_grad=True)
 assert torch.autograd.grad(tied.max(), tied)[0].tolist() == [0, 0.5, 0.5]
+
+norm = torch.nn.BatchNorm1d(1)
+for mode in (False, True):
+    norm.train(mode)
+    seen = torch.tensor([[1.0], [2.0], [5.0]])
+    at_two = torch.tensor([[1.0], [1.0], [0.0]])
+    moved = seen + 4 * (1 - at_two)
+    first, second = (
+        torch.autograd.grad((norm(s) - 1) ** 2, norm.weight, at_two)[0]
+        for s in (seen, moved)
+    )
+    assert torch.equal(first, second) != mode
 
 x, kept = torch.zeros(2, 3, requires_grad=True), torch.ones(6)
 for _ in range(2):

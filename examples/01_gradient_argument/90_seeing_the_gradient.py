@@ -172,6 +172,13 @@ for length in (0.01, 0.5, 3.0):
 # gradient promises nothing about the far end of a long step, and this is one reason why
 # training uses small learning rates.
 #
+# .. dropdown:: And a very small step, or one from a kink?
+#
+#    A step can be too small for float32. With steps of ``1e-8`` the output grows at none of
+#    our points, because everything is lost in rounding. And our network is smooth. At a
+#    kink, such as that of a ReLU at 0, the gradient is the slope of one side only, and a
+#    step to the other side may gain more (:ref:`kinks`).
+#
 # Now move a point through the town's weather. Where do both rates vanish?
 
 pullback.live(
@@ -190,7 +197,8 @@ pullback.live(
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one and has one output for each.
 #    - Of all small steps of the same length, the one along the gradient gains most, where
-#      the gradient is not zero. Its length is the rate in that direction.
+#      the function has no kink and the gradient is not zero. The gradient's length is the
+#      rate in that direction.
 #    - The gradient says nothing about the far end of a long step.
 #
 # .. admonition:: Try it
@@ -230,11 +238,16 @@ torch.testing.assert_close(gradient.double(), expected, rtol=1e-4, atol=1e-6)
 
 with torch.no_grad():
     falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
+    assert not (network(points + 1e-8 * arrows) > network(points)).any()
 assert points[falls].tolist() == [[0, 0]]
 network.double()
 assert gains.argmax() == 0
 assert gains.argmin() == 4
 torch.testing.assert_close(gains, steps @ gradient[here], rtol=0, atol=3e-4)
+
+kink = torch.zeros(2, requires_grad=True)
+(torch.relu(kink[0]) + 0.1 * kink[1]).backward()
+assert torch.equal(kink.grad, torch.tensor([0.0, 0.1]))  # and the first slope is 1 or 0
 
 step = 1e-6
 with torch.no_grad():

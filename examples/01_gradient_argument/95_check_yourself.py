@@ -147,9 +147,9 @@ for attempt in (
 #    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. Call
 #    ``network.eval()`` first, if you mean the network as it is used after training: then
 #    ones are right. (In training mode it is a different function. For its slope, ask one
-#    output at a time.) With the gradients of the weights
-#    there is nothing wrong, if the slopes are no part of the loss. Training wants the
-#    gradient of the loss of the whole batch. (:ref:`when-ones-mislead`)
+#    output at a time.) With the gradients of the weights there is nothing wrong, if the
+#    slopes are no part of the loss. Training wants the gradient of the loss of the whole
+#    batch. (:ref:`when-ones-mislead`)
 #
 # 7 · A mask
 # ----------
@@ -164,7 +164,9 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean, if the losses at the padding are finite. (:ref:`the-v-you-choose`)
+#    is the mean, if at least one word is real and the losses at the padding are finite. In
+#    half precision, put a ``.float()`` in front of each ``.sum()``, because a sum of many
+#    words may overflow or be rounded. (:ref:`the-v-you-choose`)
 
 mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 words = torch.ones(2, 4, requires_grad=True)
@@ -334,6 +336,10 @@ assert torch.allclose(*first_row(training=False))
 torch.testing.assert_close(padded, mask / 8)
 (mean,) = torch.autograd.grad((words * mask).sum() / mask.sum(), words)
 torch.testing.assert_close(mean, mask / 5)
+assert ((words * 0).sum() / torch.zeros(2, 4).sum()).isnan()
+many = torch.ones(70_000, dtype=torch.float16)
+assert (many.sum() / many.sum()).isnan()
+assert many.float().sum() / many.float().sum() == 1
 
 losses = torch.stack([w[0], w[0] * w[1]])
 losses.retain_grad()

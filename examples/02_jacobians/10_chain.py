@@ -54,9 +54,9 @@ print(J_house)
 #
 # The three terms are the three stoves. This is a row of the second table, ``[2, 4, 6]``,
 # times a column of the first, ``[0, 1, 3]``. If we do it for every output and every dial,
-# we have multiplied the two matrices. **If the second step uses nothing but the results
-# of the first, the Jacobian of both together is the product of their Jacobians, with the
-# last step on the left:**
+# we have multiplied the two matrices. **If both steps are smooth, and the second uses
+# nothing but the results of the first, the Jacobian of both together is the product of
+# their Jacobians, with the last step on the left:**
 
 
 def whole(t):
@@ -69,7 +69,9 @@ print(jacobian(whole, t))
 # %%
 # The product of the two tables is the table of the whole. The 22 stands where it should,
 # in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
-# for functions with several inputs and outputs.
+# for functions with several inputs and outputs. (Smooth means that there is no kink where
+# you stand. The difference ``relu(x) - relu(-x)`` is ``x`` itself, with a slope of 1. But
+# at 0 both parts have their kink, where PyTorch counts a slope of 0, and the product is 0.)
 #
 # The order is that of the formula ``house(thermostat(t))``, where the step that comes last
 # stands on the left as well. The sizes in the middle must fit, ``(2, 3) @ (3, 2)``,
@@ -212,8 +214,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
 #      at the values of the same forward pass, if ``house`` uses the dials only through
-#      the stoves. If it also uses them directly, the table of this direct use has to be
-#      added.
+#      the stoves, and if neither step has a kink there. If it also uses the dials
+#      directly, the table of this direct use has to be added.
 #    - A pull starts on the left of the product. The result of one step is the ``v`` of the
 #      step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
@@ -245,7 +247,7 @@ s.grad
 #
 #    The product of the tables is compared with the derivative of the whole function in
 #    float64, found by nudging the dials. The prices from the product, from two calls, and
-#    from one ``backward`` have to agree.
+#    from one ``backward`` have to agree. At the two kinks the product has to miss.
 
 point, h = t.detach().double(), 1e-6
 steps = h * torch.eye(2, dtype=torch.float64)
@@ -280,6 +282,13 @@ assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50
 with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
 direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + direct)
+
+halves = lambda x: torch.stack([x.relu(), (-x).relu()])
+joined = lambda halves: halves[0] - halves[1]
+for at, slope in ((-1.0, 1), (0.0, 0), (1.0, 1)):  # of joined(halves(x)), which is x
+    at = torch.tensor(at)
+    assert joined(halves(at)) == at
+    assert jacobian(joined, halves(at)) @ jacobian(halves, at) == slope
 
 # %%
 # **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,

@@ -33,7 +33,7 @@ table
 # Until now we have called ``torch.autograd.functional.jacobian``. It returns the same table
 # and is the older of the two. Unless you ask for something else, it takes one walk back
 # for each row, one after the other. ``jacrev`` takes all of these walks at the same time,
-# and since it returns a function, it can be put inside of other functions, as we shall do
+# and since it returns a function, it can be put inside other functions, as we shall do
 # for the samples of a batch (:ref:`one-jacobian-per-sample`). So from here on we call
 # ``jacrev``.
 #
@@ -174,7 +174,8 @@ pullback.draw.cost(table)
 #
 #    Without ``strict=True``, ``functional.jacobian`` returns a table of zeros if the
 #    function does not depend on its argument, for example because it goes through NumPy.
-#    The loop raises an error there. Here are all four on our house:
+#    The loop raises an error there, unless one of the outputs still depends on it. Then
+#    what goes through NumPy has rows of zeros in both. Here are all four on our house:
 
 in_parts = jacrev(house, chunk_size=1)(x)
 y = house(leaf)
@@ -184,13 +185,18 @@ chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 
 # %%
-# .. dropdown:: Can ``jacrev`` be wrong?
+# .. dropdown:: Can ``jacrev`` or ``jacfwd`` be wrong?
 #
-#    We know of one function for which it is. In every release that we tried, up to 2.15,
-#    ``jacrev`` of ``torch.cdist`` returns wrong numbers without a message, because PyTorch
-#    makes a mistake when it takes the products of this operation side by side. One at a
-#    time they are right (:ref:`jacrev-of-cdist`). If much depends on a table, compare it
-#    once with that of ``functional.jacobian``.
+#    For a few operations, and without a message. In every release that we tried, up to
+#    2.15, ``jacrev`` of ``torch.cdist`` returns wrong numbers, because PyTorch makes a
+#    mistake when it takes the products of this operation side by side. One at a time they
+#    are right (:ref:`jacrev-of-cdist`). And ``jacfwd`` of ``scatter_reduce`` with
+#    ``"prod"`` returns zeros, because its rule for the way forward is wrong.
+#
+#    Sometimes the two differ on purpose. The walk back gives no gradient to the
+#    ``padding_idx`` of an embedding, and treats the matrix of ``linalg.cholesky`` as
+#    symmetric. The way forward does neither. If much depends on a table, compare it once
+#    with that of ``functional.jacobian``.
 #
 # One way looks right and is not. ``autograd.grad`` takes a list of outputs, so people write
 # ``autograd.grad([y[0], y[1]], leaf)`` and hope for two rows. It returns one, the *sum* of
@@ -212,7 +218,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #    - You need the whole table if you use each entry by itself. If you only add them up
 #      with weights, one product does it.
 #    - Fewer outputs than inputs: ``jacrev(f)(x)``, one product for each row. Fewer
-#      inputs: ``jacfwd(f)(x)``, one product for each column.
+#      inputs: ``jacfwd(f)(x)``, one product for each column, if PyTorch has a rule to go
+#      forward through all that ``f`` calls.
 #    - If you have only ``y``:
 #      ``autograd.grad(y, x, torch.eye(n), is_grads_batched=True)``, for a ``y`` with
 #      ``n`` numbers in one dimension.
@@ -245,7 +252,8 @@ jacfwd(four)(torch.tensor([2.0, 3.0]))
 #    All ways have to give the table that we derived by hand. For a function with more
 #    outputs than inputs they have to agree with one another. The typical errors have to be
 #    those of the trials and of all eight tosses of three coins, and three products, one for
-#    each dial, have to give the table of the heating.
+#    each dial, have to give the table of the heating. Where we say that the two ways
+#    differ, they have to.
 
 J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 functional = torch.autograd.functional.jacobian
@@ -287,6 +295,27 @@ torch.testing.assert_close(of_the_table, (errors**2).sum(1))
 torch.testing.assert_close(of_the_table, torch.tensor([0.03, 0.56]))
 by_rows = jacrev(lambda dials: torch.tanh(pipes @ dials), chunk_size=500)(dials)
 torch.testing.assert_close(heating, by_rows)
+
+half_cut = lambda x: torch.stack([x.sum(), torch.tensor(x.detach().numpy().prod())])
+assert functional(half_cut, x, strict=True).tolist() == [[1, 1, 1], [0, 0, 0]]
+whole_cut = lambda x: torch.from_numpy(x.detach().numpy() ** 2)
+assert not functional(whole_cut, x).any()
+try:
+    functional(whole_cut, x, strict=True)
+except RuntimeError:
+    refused = "in the loop"
+assert refused == "in the loop"
+
+groups = torch.tensor([0, 0, 1])
+in_groups = lambda x: torch.ones(2).scatter_reduce(0, groups, x, "prod")  # x0 x1, and x2
+assert jacrev(in_groups)(x).tolist() == [[2, 1, 0], [0, 0, 1]]
+assert not jacfwd(in_groups)(x).any()
+words = torch.tensor([0, 2])
+padded = lambda w: torch.nn.functional.embedding(words, w, padding_idx=2)
+symmetric = torch.eye(2) + 0.5
+for f, at in ((padded, torch.ones(3, 2)), (torch.linalg.cholesky, symmetric)):
+    assert torch.equal(jacrev(f)(at), functional(f, at))
+    assert not torch.allclose(jacfwd(f)(at), jacrev(f)(at))
 
 by_hand = [[1, 0], [0, 1], [1, 1], [3, 2]]
 for way in (jacrev, jacfwd):

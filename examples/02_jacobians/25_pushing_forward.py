@@ -127,6 +127,11 @@ print("pull, then plan:  ", pulled @ u)
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
+# This holds as long as PyTorch takes the same ``J`` on both sides. For a push it uses the
+# forward rule of each operation, and for a pull the backward rule, and for a few they
+# differ. For ``torch.where(x > 0, x.sqrt(), 0 * x)`` at 0, the push gives 0 and the pull
+# NaN (:ref:`where-and-its-branches`).
+#
 # .. dropdown:: A test for a backward of your own
 #
 #    Suppose that you have written a ``backward`` by hand and do not trust it yet. It gives
@@ -231,7 +236,7 @@ kept
 #
 #    The push is compared with moving the stoves a little along ``u`` in float64, and
 #    with ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and
-#    they have to disagree if the table is transposed.
+#    they have to disagree if the table is transposed, and where the two rules differ.
 
 torch.testing.assert_close(nudged, pushed.double())
 assert torch.equal(pushed, J @ u)
@@ -256,6 +261,13 @@ pull = torch.func.vjp(all_rooms, dial)[1]
 one_by_one = torch.stack([pull(one_hot)[0] for one_hot in torch.eye(1000)])
 torch.testing.assert_close(one_by_one, column)  # a thousand pulls, or one push
 assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
+root = lambda x: torch.where(x > 0, x.sqrt(), 0 * x)
+zero, one = torch.tensor(0.0), torch.tensor(1.0)
+assert torch.func.jvp(root, (zero,), (one,))[1] == 0
+assert torch.func.vjp(root, zero)[1](one)[0].isnan()
+assert (
+    torch.func.jvp(root, (one,), (one,))[1] == torch.func.vjp(root, one)[1](one)[0] == 0.5
+)
 
 # %%
 # **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks

@@ -144,12 +144,18 @@ for amount in (0.0, 1.0, 2.0):
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
 # %%
-# .. dropdown:: If the targets cannot all be hit
+# .. dropdown:: If the targets cannot all be hit, or one row is far larger than the other
 #
 #    If one row is a multiple of the other, as it is where all stoves are at 2, heat and
 #    fuel can only change together. Then ``solve`` has no single answer to find. ``pinv``
 #    still gives a step, which comes as near to the targets as a step can, as far as the
 #    table knows.
+#
+#    ``pinv`` takes a row that is tiny beside the others for rounding errors, and drops it.
+#    Suppose that the fuel is counted in millionths, so that its row is
+#    ``[2e6, 4e6, 6e6]``. If we then ask for a little more heat and the same fuel, the step
+#    is nearly zero in float32, and no error is raised. Choose units that give rows of
+#    similar size, or compute in float64, where the limit is much lower.
 #
 # The step in the real house
 # --------------------------
@@ -169,10 +175,12 @@ for _ in range(3):
     print(house(at))
 
 # %%
-# This is *Newton's method*. It solves equations, here with the whole Jacobian at each step.
-# In robotics, for example, ``x`` holds the angles of the joints and the targets say where
-# the hand should be. In this part it will come back for a corridor of a thousand rooms,
-# and for the weights of a network.
+# This is *Newton's method*. From a good start it solves equations, here with the whole
+# Jacobian at each step. (With all three stoves at 2 it would never arrive. Each step moves
+# them alike, and three equal stoves cannot hit both targets.) In robotics, for example,
+# ``x`` holds the angles of the joints and the targets say where the hand should be. In this
+# part it will come back for a corridor of a thousand rooms, and for the weights of a
+# network.
 #
 # Now choose a step yourself. The two outputs are heat and fuel after the step. With the
 # heat at 6, how little fuel can the house burn?
@@ -191,9 +199,9 @@ pullback.live(lambda step: house(x + step), step)
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
 #      targets, solve it for ``step``.
 #    - The shortest such step is a weighted sum of the rows of ``J``.
-#      ``torch.linalg.pinv(J) @ missing`` finds it.
+#      ``torch.linalg.pinv(J) @ missing`` finds it, if the rows are of similar size.
 #    - The table is right near one point. Newton's method steps, computes the table again,
-#      and repeats.
+#      and repeats. It needs a good start.
 #
 # .. predict:: Try it
 #    :expects: signs
@@ -223,7 +231,7 @@ print("heat and fuel after it:", house(x + warmer))
 # .. dropdown:: How we checked this page
 #
 #    The step is compared with its formula, and its length with that of many other steps
-#    that hit the targets. Newton's method has to arrive.
+#    that hit the targets. Newton's method has to arrive, and from equal stoves it must not.
 
 torch.testing.assert_close(step, torch.tensor([0.25, 0.0, -0.25]))
 torch.testing.assert_close(J @ step, missing, atol=1e-6, rtol=0)
@@ -255,6 +263,18 @@ nearest = torch.linalg.pinv(flat) @ missing
 for _ in range(20):
     other = nearest + 0.1 * torch.randn(3)
     assert (flat @ other - missing).norm() >= (flat @ nearest - missing).norm() - 1e-6
+for equal in (0.0, 1.0, 2.0):
+    start = torch.full((3,), equal)
+    for _ in range(20):
+        left = torch.tensor([6.0, 13.0]) - house(start)
+        start = start + torch.linalg.pinv(jacrev(house)(start)) @ left
+    torch.testing.assert_close(start, start[:1].expand(3))
+    assert (house(start)[0] - 6).abs() > 0.2
+more_heat = torch.tensor([0.1, 0.0])
+for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.float64)):
+    uneven = J.to(digits) * torch.tensor([[1.0], [unit]])
+    hit = (uneven @ torch.linalg.pinv(uneven) @ more_heat.to(digits))[0]
+    assert abs(hit - (0.0 if (unit, digits) == (1e6, torch.float32) else 0.1)) < 0.01
 
 # %%
 # **Next:** a whole street of houses, and we want one table for each.

@@ -89,7 +89,9 @@ print("after:", street(X + steps), sep="\n")
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
 # its argument holds one house only, which cannot look at another. As ``vmap`` runs the
 # function once for all houses, no line of it may decide by looking at a value, as in
-# ``if x[0] > 5``. At such a line it raises an error.
+# ``if x[0] > 5``. At such a line it raises an error. It also raises one where numbers are
+# drawn at random, and where results are written into a tensor from ``torch.zeros(2)``,
+# which has room for one house only. (``x.new_zeros(2)`` has room for all.)
 #
 # .. dropdown:: What ``vmap`` does not see
 #
@@ -110,7 +112,8 @@ print("after:", street(X + steps), sep="\n")
 # A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
 # Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
 # without a dimension for the batch. (Layers that insist on one, such as Flatten, get a
-# batch of one: ``lambda x: network(x[None])[0]``.)
+# batch of one: ``lambda x: network(x[None])[0]``. For GRU ``vmap`` raises an error on the
+# CPU, see :ref:`per-sample-gradients-of-an-rnn`. Sums over the batch, as below, work.)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -219,9 +222,11 @@ except ValueError as error:
 #
 #    In training mode a batch of one is of no use. Suppose that a sample is a row of
 #    numbers, as our houses are. BatchNorm wants the variance of each column, and a single
-#    number has none, so it raises an error. If the sample is an image, it accepts the batch
-#    of one, and normalises the image with its own mean. In a batch it would have used the
-#    mean of all the images, so the table would be that of another function.
+#    number has none, so it raises an error. For an image it raises another one, because it
+#    would have to update what it has collected, and under ``vmap`` or ``jacrev`` it cannot.
+#    With ``track_running_stats=False`` it runs, and normalises each image with the image's
+#    own mean. In a batch it would have used the mean of all the images, so the table is
+#    that of another function.
 #
 # Below are two houses of the street, and a table with two empty blocks. Can you move
 # anything that fills them?
@@ -240,7 +245,8 @@ pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
 #      inputs. Then the Jacobian of the batch has shape ``(B, m, B, n)``. If the samples
 #      are independent, at most one in every ``B`` entries can be different from zero.
 #    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives
-#      ``(B, m, n)``. In ``f``, no ``if`` may look at a value.
+#      ``(B, m, n)``. In ``f``, no ``if`` may look at a value, nothing may be drawn at
+#      random, and nothing written into a new tensor from ``torch.zeros``.
 #    - For a batched function of independent samples, sum each output over the batch. The
 #      gradients of the ``m`` sums hold all tables.
 #    - If the samples look at one another, this sum adds up a sample's effects on all of
@@ -267,7 +273,7 @@ fuel_of_each.shape
 # .. dropdown:: How we checked this page
 #
 #    The three ways have to give the blocks of the full Jacobian and the formula for the
-#    house, and everything outside of the blocks has to be zero. For the shares, the
+#    house, and everything outside the blocks has to be zero. For the shares, the
 #    sum must differ from the block.
 
 formula = torch.stack([torch.ones(4, 3), 2 * X], dim=1)
@@ -321,6 +327,43 @@ try:
 except RuntimeError:
     refused += 1
 assert refused == 3
+
+
+def written(x, y):
+    y[0], y[1] = house(x)
+    return y
+
+
+each = lambda f: torch.func.vmap(torch.func.jacrev(f))
+image_of_one = lambda norm: lambda x: norm(x[None])[0]
+images, kept = torch.randn(4, 3, 2, 2), torch.nn.BatchNorm2d(3)
+gru = torch.nn.GRU(3, 2)
+for refusing, samples in (
+    (lambda x: written(x, torch.zeros(2)), X),
+    (torch.nn.Dropout(), X),
+    (lambda x: gru(x)[0], torch.randn(4, 5, 3)),
+    (image_of_one(kept), images),
+):
+    try:
+        each(refusing)(samples)
+    except RuntimeError:
+        refused += 1
+try:
+    torch.func.jacrev(image_of_one(kept))(images[0])
+except RuntimeError:
+    refused += 1
+assert refused == 8
+assert torch.equal(each(lambda x: written(x, x.new_zeros(2)))(X), tables)
+forgetful = torch.nn.BatchNorm2d(3, track_running_stats=False)
+assert each(image_of_one(forgetful))(images).shape == (4, 3, 2, 2, 3, 2, 2)
+alone = torch.func.vmap(image_of_one(forgetful))(images)
+torch.testing.assert_close(alone.mean((2, 3)), torch.zeros(4, 3), atol=1e-5, rtol=0)
+assert not torch.allclose(alone, forgetful(images), atol=0.01)
+series = torch.randn(2, 4, 3, requires_grad=True)  # two steps in time, four samples
+of_gru = torch.autograd.grad(gru(series)[0][-1, :, 0].sum(), series)[0]
+for b in range(4):
+    own = torch.autograd.grad(gru(series[:, b])[0][-1, 0], series)[0][:, b]
+    torch.testing.assert_close(of_gru[:, b], own)
 
 
 def barely(X):

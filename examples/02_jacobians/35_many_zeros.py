@@ -96,9 +96,9 @@ for c in range(3):
 def from_pushes(T):
     n = len(T)
     colour = torch.arange(n) % 3
-    groups = [(colour == c).float() for c in range(3)]
+    groups = [(colour == c).to(T) for c in range(3)]  # in the dtype of T
     pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in groups])
-    table = torch.zeros(n, n)
+    table = T.new_zeros(n, n)
     for i in range(n):
         for j in (i - 1, i, i + 1):  # the filled places of row i
             if 0 <= j < n:  # the first room has no left neighbour, the last no right one
@@ -300,6 +300,7 @@ formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1
 assert torch.equal(J, formula)
 assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(from_pushes(T), formula)
+assert torch.equal(from_pushes(T.double()), formula.double())
 assert colours(pattern).tolist() == colour.tolist() == [0, 1, 2, 0, 1, 2]
 wide = torch.ones(1000, 1000, dtype=torch.bool).triu(-1).tril(1)
 assert colours(wide).tolist() == [j % 3 for j in range(1000)]
@@ -316,7 +317,7 @@ assert not corridor(torch.zeros(1000)).any()
 assert warm[:500].diff().min() > -1e-5
 assert warm[500:].diff().max() < 1e-5
 assert warm[-1] == warm.min() < warm[0] < 3
-astray = torch.ones(1000)
+astray = torch.ones(1000, dtype=torch.float64)
 for _ in range(5):
     astray = astray - torch.linalg.solve(from_pushes(astray), corridor(astray))
 assert not corridor(astray).abs().max() < 1  # from 1 it does not arrive

@@ -7,7 +7,7 @@ The Jacobian with respect to the parameters of a network
 A small network has learned to predict the heat and the fuel of our house. For one setting
 of the stoves it predicts too little fuel, while the heat is fine. We could add what is
 missing to every prediction of fuel, but then all the others are shifted as well. Is there a
-change of the weights inside of the network that does less harm? It has to raise the fuel
+change of the weights inside the network that does less harm? It has to raise the fuel
 and leave the heat alone. These are two targets again, as in :ref:`hitting-targets`. So we
 need a :term:`Jacobian`, and this time its inputs are the weights.
 """
@@ -192,9 +192,9 @@ for name, changed in {"step": changed_by(step), "bias": quick}.items():
     print(f"{name}: fuel moves by {moved[1]:.3f} on average, heat by {moved[0]:.3f}")
 
 # %%
-# The step disturbs the other predictions of fuel little more than half as much, and it
-# hardly touches those of heat. But the table holds only near the
-# weights at which it was taken. Suppose that ten times as much had been missing:
+# The step disturbs the other predictions of fuel only a little more than half as much, and
+# it hardly touches those of heat. But the table holds only near the weights at which it was
+# taken. Suppose that ten times as much had been missing:
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
 print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
@@ -208,7 +208,9 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # .. dropdown:: For a network of your own
 #
 #    To change several parameters at once, flatten each of their blocks and put them side by
-#    side, ``torch.cat([block.flatten(1) for block in blocks.values()], dim=1)``. Then go on
+#    side. With ``y`` for the prediction, whatever its shape, this is
+#    ``torch.cat([block.reshape(y.numel(), -1) for block in blocks.values()], dim=1)``.
+#    (``flatten(1)`` is enough for a ``y`` with one dimension, like ours.) Then go on
 #    as above, and split the step into the parameters again. ``functional_call`` refuses a
 #    module that was compiled with ``torch.jit.script``.
 #
@@ -229,9 +231,11 @@ short = jacrev(lambda weights: net(x))(weights)
 print("block:", short["2.bias"].tolist())
 
 # %%
-# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside of the
+# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the
 # module and not the argument, so the result does not depend on the argument. If such a
-# Jacobian is zero everywhere, look for a missing ``functional_call``.
+# Jacobian is zero everywhere, look for a missing ``functional_call``, or for a name that is
+# misspelt. ``functional_call`` ignores a name that the module does not have, unless you
+# pass ``strict=True``. Then it raises an error, and wants every parameter and every buffer.
 #
 # For each sample of a batch
 # --------------------------
@@ -263,7 +267,7 @@ print("fuel, network:   ", by_network[:, 1].round(decimals=2))
 #      output, then the place in the parameter.
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
 #      ``jacrev`` and ``vmap``. A function that ignores this argument has a Jacobian of
-#      zeros.
+#      zeros, and a parameter under a misspelt name has a block of zeros.
 #    - If you have computed ``y``, pass a list of parameters to ``torch.autograd.grad``.
 #    - With all blocks side by side it is a table like any other, and ``pinv`` of it finds
 #      the shortest step of the parameters that hits your targets, as far as the table
@@ -329,13 +333,41 @@ torch.testing.assert_close(pushed, missing, atol=1e-3, rtol=0)
 amounts = torch.linalg.solve(table @ table.T, missing)
 torch.testing.assert_close(amounts @ table, step.flatten(), atol=1e-5, rtol=1e-4)
 
-whole = torch.cat([block.flatten(1) for block in blocks.values()], dim=1)
+y = network(weights, x)
+whole = torch.cat([block.reshape(y.numel(), -1) for block in blocks.values()], dim=1)
+assert torch.equal(whole, torch.cat([block.flatten(1) for block in blocks.values()], dim=1))
+leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
+of_batch, of_heat = lambda w: network(w, settings[:4]), lambda w: network(w, x)[0]
+for f, shape in ((of_batch, (4, 2)), (of_heat, ())):
+    y, pieces = f(weights), jacrev(f)(weights).values()
+    joined = torch.cat([block.reshape(y.numel(), -1) for block in pieces], dim=1)
+    for line, number in zip(joined, f(leaves).flatten(), strict=True):
+        number.backward(retain_graph=True)
+        slopes = torch.cat([leaf.grad.flatten() for leaf in leaves.values()])
+        torch.testing.assert_close(line, slopes)
+        for leaf in leaves.values():
+            leaf.grad.zero_()
+    assert y.shape == shape
 parts = (torch.linalg.pinv(whole) @ missing).split([w.numel() for w in weights.values()])
 of_all = {n: part.view_as(w) for (n, w), part in zip(weights.items(), parts, strict=True)}
 _, pushed = jvp(lambda w: network(w, x), (weights,), (of_all,))
 torch.testing.assert_close(pushed, missing, atol=1e-3, rtol=0)
 every = {name: w + of_all[name] for name, w in weights.items()}
 torch.testing.assert_close(network(every, x)[1], torch.tensor(14.0), atol=0.01, rtol=0)
+
+misspelt = {**weights, "2.bais": weights["2.bias"]}
+ignored = lambda w: functional_call(net, {**misspelt, "2.bais": w}, (x,))
+assert not jacrev(ignored)(weights["2.bias"]).any()
+left_out = {name: w for name, w in weights.items() if name != "2.bias"}
+strictly = lambda w: functional_call(net, w, (x,), strict=True)
+assert torch.equal(strictly(weights), network(weights, x))
+refused = 0
+for wrong in (misspelt, left_out):
+    try:
+        strictly(wrong)
+    except RuntimeError:
+        refused += 1
+assert refused == 2
 
 heat, fuel = blocks["0.weight"]
 assert (step[0] > 0).all()

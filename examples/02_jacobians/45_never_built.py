@@ -129,6 +129,11 @@ for size in (10, 100, 1000):
 # see other factors, since memory has to be read as well. :ref:`cost-of-one-vjp` has
 # measured some.)
 #
+# An exception is to pick a few rows from many, as ``W[:32]`` does, or an embedding of 32
+# words. The forward pass touches only these rows. But the gradient is as large as the whole
+# of ``W``, and the walk back fills the rest of it with zeros. (For embeddings,
+# :ref:`sparse-and-nested` shows a way around it.)
+#
 # A rule for each operation
 # -------------------------
 #
@@ -212,7 +217,8 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #      their way, and for the gradients. The kept values grow with the number of steps
 #      and with the size of the batch.
 #    - For a linear layer the walk back takes twice the work of the forward pass, if both
-#      input and weights need a gradient. For most layers it is a small multiple.
+#      input and weights need a gradient. For most layers it is a small multiple, but for an
+#      embedding of a few words it grows with the whole table.
 #
 # .. predict:: Try it
 #    :for: the factor
@@ -269,6 +275,19 @@ Y = X.clone().requires_grad_() @ W.T
 with Largest() as seen:
     Y.backward(torch.ones_like(Y))
 assert seen.size == W.numel()  # nothing larger than the gradient was made
+first_rows = lambda W: W[:32]
+words = lambda W: torch.nn.functional.embedding(torch.arange(32), W)
+for picked in (first_rows, words):
+    for size in (100, 1000, 10_000):
+        table = torch.ones(size, 4, requires_grad=True)
+        with Largest() as there:
+            Y = picked(table)
+        with Largest() as back:
+            Y.backward(torch.ones_like(Y))
+        assert (there.size, back.size) == (32 * 4, size * 4)
+sparse = torch.nn.Embedding(1000, 4, sparse=True)
+sparse(torch.arange(32)).sum().backward()
+assert sparse.weight.grad.coalesce().values().numel() == 32 * 4
 assert backward_of_weights.get_total_flops() == forward.get_total_flops()
 
 million = 1_000_000

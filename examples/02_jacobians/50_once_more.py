@@ -100,7 +100,7 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # the second stove minus that of the third, and this is :math:`7-8=-1`. The product ``H u``
 # says what becomes of the two rates along the plan. The rate of the second stove grows at a
 # speed of 1, and that of the third falls at a speed of 1. So their difference grows at a
-# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is up at zero. There
+# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is zero. There
 # we should stop.
 #
 # In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
@@ -152,8 +152,9 @@ Hu
 #    a function, and ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel``
 #    takes, and returns the gradient of the number that ``fuel`` returns. Where the Hessian
 #    is symmetric, all of these agree up to rounding. A few of PyTorch's operations have a
-#    rule for only one of the two orders, and raise an error in the other. :ref:`hvp`
-#    compares the ways more closely.
+#    rule for only one of the two orders, or, like ``scaled_dot_product_attention`` on the
+#    CPU, for neither. Where the rule is missing, they raise an error
+#    (:ref:`no-second-derivative`). :ref:`hvp` compares the ways more closely.
 
 from torch.func import grad, jvp
 
@@ -243,7 +244,8 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
-#      without building the Hessian.
+#      without building the Hessian, unless the function went through ``torch.compile``
+#      (:ref:`compiled-second-derivative`).
 #    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
 #      rate is negative and the curvature positive, go ``-rate / curvature`` far, if the
 #      curvature stays about the same on the way.
@@ -310,6 +312,22 @@ try:
 except RuntimeError:
     refused = True
 assert refused  # the second walk has thrown the values away
+
+attend = lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q).square().sum()
+q, along, refusals = (
+    torch.linspace(-1, 1, 32).reshape(1, 1, 4, 8),
+    torch.ones(1, 1, 4, 8),
+    0,
+)
+for product in (
+    lambda: torch.autograd.functional.vhp(attend, q, along),
+    lambda: jvp(grad(attend), (q,), (along,)),
+):
+    try:
+        product()
+    except RuntimeError:  # a missing rule raises it, or NotImplementedError, a kind of it
+        refusals += 1
+assert refusals == 2
 
 (constant,) = torch.autograd.grad(2 * x.sum(), x, create_graph=True)
 assert not constant.requires_grad

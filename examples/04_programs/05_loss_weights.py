@@ -4,19 +4,20 @@ r"""
 Weighted, masked and averaged losses as choices of v
 ====================================================
 
-Some samples are to count more than others, some are padding and must not count at all, and
-three you know to be wrong. So you multiply by weights or by a mask, divide by one number or
-another, and wonder why the result is NaN, or why the weights do nothing. One question sorts
-all of this out: *what is* ``v``? Keep the losses of a batch as a vector. Then every way of
-making one number of them is a choice of ``v``, one entry for each sample, and you can pass
-it to ``backward`` as it stands.
+Some samples of your batch are to count more than others, some are padding and must not
+count at all, and three of them you know to be wrong. So you multiply by weights or by a
+mask, divide by one number or another, and wonder why the result is NaN, or why the weights
+have no effect. One question sorts all of this out: *what is* ``v``? Keep the losses of a
+batch as a vector. Then every way of reducing these losses to one number is a choice of
+``v``, with one entry for each sample, and you can pass this ``v`` to ``backward`` as it is.
 """
 
 # %%
 # Five ways to reduce, five v
 # ---------------------------
 #
-# Four samples, a linear model with two weights, and a squared error for each sample:
+# We take four samples, a linear model with two weights, and a squared error for each
+# sample:
 
 import torch
 
@@ -229,9 +230,10 @@ torch.testing.assert_close(trusted, (2 * J[0] + J[1:].sum(0)) / 5)
 torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 
 # %%
-# **Next:** a weight for each pixel, and what it does to a network: :ref:`weighting-pixels`.
-# Several losses with weights: :ref:`several-losses`. NaN in detail: :ref:`masked-nan`. What
-# a number in ``v`` means: :ref:`v-is-a-weight`.
+# **Next:** To give each pixel a weight, and see what this does to a network, read
+# :ref:`weighting-pixels`. To give weights to several losses, read :ref:`several-losses`.
+# For the NaN in detail, read :ref:`masked-nan`. :ref:`v-is-a-weight` explains what a number
+# in ``v`` means.
 #
 # .. asked: weighted loss; sample weights; reduction none; masked loss; loss per sample
 #    and backward; mean and sum of losses; vector of losses to backward; class weights;

@@ -4,19 +4,19 @@ r"""
 Weighting pixels and segments in a segmentation loss
 ====================================================
 
-You train a network to mark the cells on a microscope slide. It marks every large cell
-and overlooks most of the small ones, because a small cell has so few pixels that hardly
-anything is lost with it. You would like each *cell* to count, and not each pixel. For this
-you keep one loss for each pixel and call ``losses.backward(v)``, where ``v`` is a map with
-the weight of every pixel.
+You train a network to mark the cells on a microscope slide. The network marks every large
+cell and overlooks most of the small ones, because a small cell has so few pixels that
+missing it adds hardly anything to the loss. You would like every *cell* to count the same,
+and not every pixel. To do this, keep one loss for each pixel and call
+``losses.backward(v)``, where ``v`` is a map with the weight of every pixel.
 """
 
 # %%
 # The slides
 # ----------
 #
-# We make our slides ourselves, so that we know what is on them. On each there is one large
-# cell, with up to five small ones, and noise that is as strong as the cells are bright.
+# We make our slides ourselves, so that we know what is on them. Each slide shows one large
+# cell and up to five small ones, with noise that is as strong as the cells are bright.
 # Three tensors belong to a batch of B slides: the images, of shape ``(B, 1, 32, 32)``, the
 # ``target``, which says for each pixel whether it is background (0) or cell (1), and
 # ``segment``, which says to which cell it belongs. The background is segment 0, and every
@@ -372,9 +372,9 @@ for divisor, ruined in ((empty.sum(), True), (empty.sum().clamp(min=1), False)):
     assert layer.weight.grad[1].isnan().all() == ruined
 
 # %%
-# **Next:** :ref:`pixel-weights` has the short answers about weights of pixels and classes,
-# and :ref:`loss-as-v` more reductions that are a ``v``. If the weights depend on the
-# network, read :ref:`the-v-you-choose`.
+# **Next:** For short answers about the weights of pixels and classes, read
+# :ref:`pixel-weights`. :ref:`loss-as-v` shows more reductions that are a ``v``. If the
+# weights depend on the network, read :ref:`the-v-you-choose`.
 #
 # .. asked: weight pixels in a segmentation loss; some pixels count more; class
 #    imbalance in segmentation; ignore unlabelled pixels; small objects are missed;

@@ -5,17 +5,18 @@ What a loss sends into the network
 ==================================
 
 You fit a line to measurements, and three of them are wrong by a lot. With a mean of squares
-the line leaves all the good points to get closer to the bad ones. With another loss it
-stays. The network never sees a loss, though. What it sees is one tensor, the ``v`` that
-arrives at its predictions when you call ``loss.backward()``, and so whatever one loss does
-better than another must be visible in ``v``. On this page we look at it.
+the line leaves all the good points to get closer to the bad ones. With another loss the
+line stays with the good points. But a network never sees the loss itself. What it sees is
+one tensor, the ``v`` that arrives at its predictions when you call ``loss.backward()``, and
+so whatever one loss does better than another must be visible in ``v``. On this page we look
+at the ``v`` of several losses.
 """
 
 # %%
 # The same points, three losses
 # -----------------------------
 #
-# Twenty measurements of :math:`1+2x`, of which the last three went wrong:
+# We take twenty measurements of :math:`1+2x`, of which the last three are wrong:
 
 import torch
 from torch import nn
@@ -292,9 +293,10 @@ least = F.cross_entropy(sure.softmax(1), right).item()
 assert abs(least - torch.log(1 + 2 / torch.tensor(1.0).exp()).item()) < 1e-4
 
 # %%
-# **Next:** weights for losses of your own are in :ref:`loss-as-v`, and what the network
-# does with the ``v`` that it receives in :ref:`upstream`. If the loss is computed outside
-# of PyTorch: :ref:`external-loss`. More questions about losses: :ref:`answers-losses`.
+# **Next:** To weight losses of your own, read :ref:`loss-as-v`. :ref:`upstream` shows what
+# a network does with the ``v`` that it receives. If your loss is computed outside PyTorch,
+# read :ref:`external-loss`. More questions about losses are answered in
+# :ref:`answers-losses`.
 #
 # .. asked: gradient of mse loss; gradient of cross entropy; derivative of softmax cross
 #    entropy with respect to logits; what gradient does the loss send back; residual as

@@ -5,19 +5,21 @@ Several losses: one backward or many
 ====================================
 
 Your network has two tasks, say a class and a position, and so there are two losses. Do you
-add them up and call ``backward`` once? Or twice, once for each? In other people's programs
-you find both, as well as lists of losses, and ``retain_graph=True`` in odd places. The good
-news is that all of them leave the same gradients. They differ in what they cost, and in
-what you can do between the calls: look at each gradient, weigh it, or find out that the two
-tasks pull in opposite directions.
+add the losses up and call ``backward`` once? Or do you call it twice, once for each loss?
+In other people's programs you find both ways, as well as lists of losses, and
+``retain_graph=True`` in odd places. The good news is that all these ways leave the same
+gradients. They differ in what they cost, and in what you can do between the calls: look at
+the gradient of each loss, weight it, or find out that the two tasks pull in opposite
+directions.
 """
 
 # %%
 # Five ways that do the same
 # --------------------------
 #
-# To see that they are the same, we take two losses of two weights, so small that the
-# gradient can be worked out in the head. Both use a common part, as two heads use a trunk:
+# To see that the gradients are the same, we take two losses of two weights, which are so
+# small that you can work out the gradient in your head. Both losses use a common part, as
+# two heads use a trunk:
 
 import torch
 
@@ -250,9 +252,9 @@ assert (front[1:, 0] > front[:-1, 0]).all()
 assert (front[1:, 1] < front[:-1, 1]).all()
 
 # %%
-# **Next:** a second loss in the middle of a network: :ref:`auxiliary-head`. Outputs of
-# different shapes: :ref:`several-outputs`. Weights of samples: :ref:`loss-as-v`. Why the
-# graph was freed: :ref:`second-backward`.
+# **Next:** To put a second loss in the middle of a network, read :ref:`auxiliary-head`. If
+# your outputs have different shapes, read :ref:`several-outputs`. To give weights to
+# samples, read :ref:`loss-as-v`. :ref:`second-backward` explains why the graph was freed.
 #
 # .. asked: two losses one backward; several losses; add losses or call backward for
 #    each; multi-task loss; backward on each loss separately; retain_graph with two

@@ -4,20 +4,20 @@ r"""
 Deep supervision: a second loss at a layer in the middle
 ========================================================
 
-A deep network hardly learns, because little of the gradient of its loss arrives at the
-first layers. An old remedy is a second head in the middle, with a loss of its own. Then
-the layers below it are reached by two gradients. Do you add up the losses, call
-``torch.autograd.backward`` with both, or call ``backward`` twice? The gradients are the
-same, and this page shows where the two of them meet.
+Your deep network hardly learns, because little of the gradient of its loss arrives at the
+first layers. An old remedy is a second head in the middle, with a loss of its own. Then two
+gradients reach the layers below this head. Do you add up the losses, call
+``torch.autograd.backward`` with both losses, or call ``backward`` twice? All three ways
+give the same gradients, and this page shows where the gradients of the two losses meet.
 """
 
 # %%
 # Two spirals
 # -----------
 #
-# The network is to tell two spirals apart that are wound into each other. It is narrow
-# and deep, with fourteen layers in all. The first four are the *trunk*. The *auxiliary
-# head* is a single layer on top of the trunk, and the *main* part has ten more layers:
+# The network is to tell apart two spirals that are wound into each other. It is narrow and
+# deep, with fourteen layers in all. The first four are the *trunk*. The *auxiliary head* is
+# a single layer on top of the trunk, and the *main* part has ten more layers:
 
 import math
 from itertools import pairwise
@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 
 
@@ -340,9 +340,9 @@ assert ratios["h.detach()"][0] < 0.2
 assert abs(ratios["h.detach()"][1] - 1) < 1e-6
 
 # %%
-# **Next:** :ref:`several-losses` has weights that balance themselves, and optimizers for
-# parts of a network. :ref:`one-backward-or-two` has the short answer, and
-# :ref:`grad-tensors-keyword` the names of the arguments.
+# **Next:** :ref:`several-losses` shows weights that balance themselves, and optimizers for
+# parts of a network. :ref:`one-backward-or-two` has the short answer. For the names of the
+# arguments, read :ref:`grad-tensors-keyword`.
 #
 # .. asked: auxiliary loss at an intermediate layer; deep supervision; two heads and one
 #    trunk; second loss in the middle of a network; early layers do not learn; auxiliary

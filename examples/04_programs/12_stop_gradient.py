@@ -4,23 +4,23 @@ r"""
 Where does detach() go? GAN, DQN, BYOL, VQ-VAE, distillation
 ============================================================
 
-Two networks play in your program, and each has a loss. The critic must not teach the
-generator to make worse fakes, the target must not run away from the value that runs after
-it, and the teacher must not learn from the student. Every such program has a ``detach``
-somewhere. If it is missing, the wrong network is taught, and nothing raises. If it is in
+Your program has two networks, and each has a loss. The critic must not teach the generator
+to make worse fakes, the target must not run away from the value that chases it, and the
+teacher must not learn from the student. Every such program has a ``detach`` somewhere. If
+the ``detach`` is missing, the wrong network is taught, and no error is raised. If it is in
 the wrong place, a network learns nothing at all. Where does it belong?
 
-The rule is short. Ask of each loss *whom it is to teach*, and cut the graph where the loss
-would reach anybody else.
+The rule is short. Ask of each loss *which network it is to teach*, and cut the graph where
+the gradient of this loss would reach any other network.
 """
 
 # %%
-# To see whom a loss reaches, we need no large networks. Here a network is one weight times
-# its input, so that you can check each number in your head. ``taught`` is a function to
-# take along. You give it a loss and some weights, each with a name, and it says which of
-# them the loss reaches, and with what gradient. In your program you give it the networks
-# themselves, or whole tensors, and then it says how long the gradient of each is. The loss
-# is a single number:
+# To see which weights a loss reaches, we need no large networks. Here a network is one
+# weight times its input, so that you can check each number in your head. ``taught`` is a
+# function that you can copy into your own program. You give it a loss, which is a single
+# number, and some weights, each with a name. It says which of these weights the loss
+# reaches, and with what gradient. You may also give it whole networks or larger tensors,
+# and then it says how long the gradient of each is:
 
 from copy import deepcopy
 from math import hypot
@@ -270,10 +270,10 @@ assert taught((w.detach() ** 2).sum(), w=w, back=back) == {"w": None, "back": No
 assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 
 # %%
-# **Next:** losses that are only written for their gradient, with a detached part:
-# :ref:`surrogate-losses`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`. A
-# straight-through choice: :ref:`discrete-choices`. Two losses and one graph:
-# :ref:`several-losses`.
+# **Next:** :ref:`surrogate-losses` is about losses with a detached part that are written
+# only for their gradient. To choose between ``detach`` and ``no_grad``, read
+# :ref:`no-grad-detach`. :ref:`discrete-choices` shows what a straight-through choice does.
+# If two losses share one graph, read :ref:`several-losses`.
 #
 # .. asked: stop gradient; where to put detach; GAN detach fake; target network
 #    gradient; BYOL SimSiam stop-gradient; VQ-VAE straight-through; block the gradient

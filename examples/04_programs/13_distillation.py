@@ -4,12 +4,12 @@ r"""
 Knowledge distillation: why T², and which reduction of kl_div?
 ==============================================================
 
-A large network is to teach a small one. The small one is shown not only the right class,
-but all the probabilities of the large one, softened by dividing the logits by a
-*temperature* T. Every implementation multiplies the loss by ``T * T``, and few say why. And
-``F.kl_div`` has four reductions and an order of arguments that is easily mistaken, with no
-error for either. What helps against both is to look at the ``v`` that arrives at the
-student's logits.
+A large network is to teach a small one. The small network is shown not only the right
+class, but all the probabilities of the large one, which are softened by dividing the logits
+by a *temperature* T. Every implementation multiplies the loss by ``T * T``, and few say
+why. And ``F.kl_div`` has four reductions, and two arguments that are easily swapped, and
+neither the wrong reduction nor the wrong order raises an error. All of this becomes clear
+if you look at the ``v`` that arrives at the student's logits.
 """
 
 # %%
@@ -17,8 +17,8 @@ student's logits.
 # --------
 #
 # ``student`` and ``teacher`` stand for the logits of a batch, of shape ``(B, K)`` for B
-# samples and K classes. ``F.kl_div`` wants *logarithms* of probabilities first, those of
-# the student, and the teacher's *probabilities* second:
+# samples and K classes. The first argument of ``F.kl_div`` is the *logarithms* of the
+# student's probabilities, and the second is the teacher's *probabilities*:
 
 import torch
 from torch import nn
@@ -214,8 +214,9 @@ move = [F.kl_div(log_q(h), p.double(), reduction="batchmean") for h in (1e-4, -1
 torch.testing.assert_close((move[0] - move[1]) / 2e-4, (slope(distil(T)) * u).sum())
 
 # %%
-# **Next:** where else a cut belongs: :ref:`stop-gradient`. What other losses send:
-# :ref:`what-losses-send`. ``eval`` and a frozen network: :ref:`freezing-layers`.
+# **Next:** :ref:`stop-gradient` shows where else a graph has to be cut. For the ``v`` that
+# other losses send, read :ref:`what-losses-send`. :ref:`freezing-layers` explains what
+# ``eval`` does in a frozen network.
 #
 # .. asked: knowledge distillation loss; teacher and student; temperature squared;
 #    kl_div batchmean; soft targets; distillation gradient too small

@@ -5,11 +5,12 @@ A gradient reversal layer: forward as it is, backward times -λ
 ==============================================================
 
 Your network is trained on photographs from one camera and used with another. You want
-features that do not give away which camera took the picture. So a second head tries to
-tell the cameras apart, and the features are to *deceive* it, while they help the head that
-you care about (Ganin et al., 2016). One head is to get better, and what lies before it is
-to make it worse, with the same loss. This needs a ``v`` that turns its sign on the way:
-a layer that does nothing forward, and multiplies by −λ backward.
+features that do not give away which camera took the picture. So a second head tries to tell
+the cameras apart, and the features are to *deceive* this head, while they help the head
+that you care about (Ganin et al., 2016). With the same loss, the second head is to get
+better, and the layers before it are to make it worse. For this, ``v`` has to change its
+sign on the way, in a layer that does nothing in the forward pass and multiplies by −λ in
+the backward pass.
 """
 
 # %%
@@ -17,17 +18,18 @@ a layer that does nothing forward, and multiplies by −λ backward.
 # ----------------------
 #
 # Both heads read the same ``features``. Each head gets the gradient of its own loss. The
-# features get the gradient of the label loss as it is, and that of the domain loss
+# features get the gradient of the label loss as it is, and the gradient of the domain loss
 # reversed:
 #
 # .. math::
 #
 #    g_{\text{features}}=J_{\text{label}}^\top v-\lambda\,J_{\text{domain}}^\top v .
 #
-# To follow the numbers, let each loss be a product of a head with the features, (3, 4) for
-# the label and (10, 20) for the domain. Then the features should get (3, 4) − 0.5·(10, 20)
-# = (−2, −6) with :math:`\lambda=0.5`. ``taught`` returns what each of the three receives,
-# for some way to reverse:
+# To make the numbers easy to follow, let each loss be the product of a head with the
+# features, where the head is (3, 4) for the label and (10, 20) for the domain. Then with
+# :math:`\lambda=0.5` the features should get (3, 4) − 0.5·(10, 20) = (−2, −6). ``taught``
+# returns the gradients that the features and the two heads receive, for a given way to
+# reverse:
 
 import torch
 
@@ -256,8 +258,9 @@ assert half.tolist() == [5, 10]
 assert seen[1.0] < 0.2 < seen[0.0] < 1 < seen[-1.0]
 
 # %%
-# **Next:** signs of ``v`` and of the step: :ref:`which-way-to-step`. What hooks see:
-# :ref:`hooks`. The rules of a Function: :ref:`custom-function`.
+# **Next:** For the sign of ``v`` and the sign of a step, read :ref:`which-way-to-step`.
+# :ref:`hooks` shows what a hook is given. For the rules that a Function has to follow, read
+# :ref:`custom-function`.
 #
 # .. asked: gradient reversal layer; DANN; domain adaptation adversarial; flip the sign
 #    of the gradient; reverse gradient; multiply the gradient by minus lambda

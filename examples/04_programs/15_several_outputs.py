@@ -4,22 +4,23 @@ r"""
 Several outputs and several v at once
 =====================================
 
-A weather station forecasts a temperature, and says how far it may be off. Its network has
-two outputs, and the program that scores a forecast, which is not written in PyTorch, sends
-back two gradients, one for each. Both have to reach the same weights. In
-``torch.autograd.backward([y, z], [v, w])`` each output has a ``v`` of its own shape. The
-call pulls them all back in one walk, and *adds up* what they leave in each weight.
+A weather station forecasts a temperature, and says how far the forecast may be off. Its
+network has two outputs, and the program that scores a forecast, which is not written in
+PyTorch, sends back two gradients, one for each output. Both gradients have to reach the
+same weights. In ``torch.autograd.backward([y, z], [v, w])`` each output has its own ``v``,
+in the shape of this output. The call goes back through the graph once, and *adds up* the
+gradients with respect to each weight.
 """
 
 # %%
 # A forecast that knows when it may be wrong
 # ------------------------------------------
 #
-# The station forecasts from the air pressure, which we count from −1, low, to 1, high.
-# Where the pressure is high the weather is settled. Where it is low, the temperature may
-# turn out quite different from what one would expect. We make 400 such days. The
-# temperature follows a curve, with a spread of 0.5 at low pressure and of 0.1 at high
-# pressure:
+# The station forecasts from the air pressure, which we measure on a scale from −1 (low) to
+# 1 (high). When the pressure is high, the weather is settled. When the pressure is low, the
+# temperature may turn out quite different from what one would expect. We make 400 such
+# days. The temperature follows a curve, with a spread of 0.5 at low pressure and of 0.1 at
+# high pressure:
 
 import numpy as np
 import torch
@@ -297,9 +298,11 @@ torch.testing.assert_close(at_once, whole, rtol=1e-3, atol=1e-6)
 torch.testing.assert_close(weights_after(in_two_calls), at_once)
 
 # %%
-# **Next:** several losses are outputs, too, and :ref:`several-losses` weighs them. Rows
-# that are kept apart are in :ref:`jacobian-row-by-row`. If your function returns a dict,
-# read :ref:`vjp-of-structures`, and if some inputs get no gradient, :ref:`grad-is-none`.
+# **Next:** Several losses are several outputs, too, and :ref:`several-losses` shows how to
+# weight them. To keep the rows of the Jacobian apart instead of adding them up, read
+# :ref:`jacobian-row-by-row`. If your function returns a dict, read
+# :ref:`vjp-of-structures`. If some inputs get no gradient, :ref:`grad-is-none` lists the
+# reasons.
 #
 # .. asked: several outputs several v; torch.autograd.backward with lists; model returns
 #    two tensors; grad_tensors; tuple of outputs and gradients; two heads and their

@@ -4,18 +4,19 @@ r"""
 Surrogate losses: what does a line with ``detach`` differentiate?
 =================================================================
 
-You read the code of a paper and find ``loss = (g.detach() * x).sum()``. The number that it
-prints goes up and down and is sometimes negative, and still the model gets better. Such a
-line is a *surrogate loss*. Nobody wants it small. It is written so that ``backward`` leaves
-a particular gradient behind, which is another way of handing over a ``v``.
+You read the code of a paper and find ``loss = (g.detach() * x).sum()``. The value of this
+loss goes up and down and is sometimes negative, and still the model gets better. Such a
+line is a *surrogate loss*. Its value need not become small. The line is written so that
+``backward`` leaves a particular gradient behind, which is another way of passing a ``v``.
 """
 
 # %%
-# Where do you meet such lines? When a picture, or a scene in three dimensions, is improved
-# by a diffusion model that somebody else has trained (score distillation, SDS, Poole et
-# al., 2022), when a policy is trained by reward, when a network learns from a slowly moving
-# copy of itself, or when a choice that has no slope stands in the middle of a model. We
-# write one of these programs in full, and then read the lines of the others.
+# Where do you meet such lines? You meet them when a picture, or a scene in three
+# dimensions, is improved by a diffusion model that somebody else has trained (score
+# distillation, SDS, Poole et al., 2022), when a policy is trained by reward, when a network
+# learns from a slowly moving copy of itself, or when a choice that has no slope stands in
+# the middle of a model. We write one of these programs in full, and then read the lines of
+# the others.
 #
 # Our scene is a closed curve. It has sixteen numbers, the strengths of four waves in each
 # coordinate, and we render it as 200 points in the plane. The diffusion model knows which
@@ -415,8 +416,9 @@ assert slope.isinf()
 # Where next
 # ----------
 #
-# More lines with ``detach``, with their numbers: :ref:`surrogate-table`. Where the cut
-# belongs: :ref:`stop-gradient`. Losses that are weights: :ref:`loss-as-v`.
+# For more lines with ``detach``, each with the gradient that it leaves, read
+# :ref:`surrogate-table`. To find out where the cut belongs, read :ref:`stop-gradient`.
+# :ref:`loss-as-v` is about losses that are weights.
 #
 # .. asked: surrogate loss; trick with detach; which loss has this gradient; loss that
 #    only serves its gradient; stop gradient table; straight-through in one line; x * s

@@ -5,11 +5,12 @@ My function returns a dict, or takes keywords: which v does vjp want?
 =====================================================================
 
 A detector returns ``{"boxes": …, "classes": (…, …)}``, and you would like its
-:term:`vector-Jacobian product`. There is not one output, so what is ``v``? It has the
-structure of the outputs: for a dict a dict with the same keys, for a tuple a tuple, nested
-in the same way, with one tensor for each tensor. Arguments that are keywords or no tensors
-go into a function around yours. Returned tensors that you only want to look at are passed
-by with ``has_aux=True``.
+:term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``? It
+has the structure of the outputs. If the function returns a dict, ``v`` is a dict with the
+same keys, and if it returns a tuple, ``v`` is a tuple, nested in the same way, with one
+tensor for each output tensor. If some arguments are keywords or not tensors, write a
+function around yours that passes them. If the function also returns tensors that you only
+want to look at, return these apart from the others and pass ``has_aux=True``.
 """
 
 # %%
@@ -18,10 +19,10 @@ by with ``has_aux=True``.
 #
 # Our example is small enough to check in your head. ``x`` has the shape ``(2,)``. The
 # output is a dict. Under ``"a"`` it has a vector of shape ``(2,)``, and under ``"b"`` a
-# pair: a number, of shape ``()``, and another vector. ``v`` has the same three places. We
-# want the vector of ``"a"`` once, the number not at all, and the other vector ten times, so
-# the result should be :math:`1+10\cdot 2x`. It comes as a tuple, with one entry for each
-# input:
+# pair: a number, of shape ``()``, and another vector. ``v`` has a tensor in each of the
+# same three places. We give the vector under ``"a"`` the weight 1, the number the weight 0,
+# and the other vector the weight 10, so the result should be :math:`1+10\cdot 2x`. The
+# result comes as a tuple, with one entry for each input:
 
 import torch
 from torch.func import vjp
@@ -201,9 +202,9 @@ torch.testing.assert_close(torch.cat([one, torch.ones(1), 10 * one]) @ J, with_n
 torch.testing.assert_close(pull(pytree.tree_map(torch.ones_like, outputs))[0], J.sum(0))
 
 # %%
-# **Next:** several outputs in ``backward``, without a structure: :ref:`several-outputs`.
-# The parameters of a module as a dict: :ref:`jacobian-of-parameters`. What a transform
-# refuses: :ref:`vmap-limits`.
+# **Next:** To pass several outputs to ``backward`` without a structure, read
+# :ref:`several-outputs`. In :ref:`jacobian-of-parameters` the parameters of a module are
+# passed as a dict. For what ``vmap`` refuses, read :ref:`vmap-limits`.
 #
 # .. asked: function returns a dict; vjp of a function with dict output; pytree
 #    cotangents; nested outputs; keywords in torch.func.vjp; has_aux

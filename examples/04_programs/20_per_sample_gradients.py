@@ -7,8 +7,9 @@ Per-sample gradients
 After ``loss.backward()`` there is one gradient for the whole batch, and you need one for
 *each sample*: to limit what a single patient's record may do to a network, to find the
 picture with the wrong label, or to see which samples pull against each other. A loop over
-the batch is right and slow. This page does it in one call with :func:`torch.func.vmap`, and
-finds that for clipping you need not even keep the gradients, if you choose ``v`` well.
+the batch gives the right gradients, but is slow. This page computes them in one call with
+:func:`torch.func.vmap`, and shows that for clipping you need not even keep the gradients,
+if you choose ``v`` well.
 """
 
 # %%
@@ -19,7 +20,7 @@ finds that for clipping you need not even keep the gradients, if you choose ``v`
 # weights has a row for each sample, and these rows are what you are looking for. But a
 # training loop asks for the gradient of the sum or the mean, which is a product
 # :math:`v^\top J` with equal weights. It *adds up the rows*, and no tool can take a sum
-# apart afterwards. So we have to ask differently.
+# apart afterwards. So we have to compute the gradients in a different way.
 #
 # We write the loss of **one** sample as a function of the weights, take its gradient with
 # ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says what is different for
@@ -308,9 +309,10 @@ assert (change - predicted).norm() < 0.01 * change.norm()
 torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 
 # %%
-# **Next:** more than one output for each sample: :ref:`jacobian-per-sample`. What ``vmap``
-# cannot do: :ref:`vmap-limits`. Samples that mix: :ref:`mixing-samples`. Weights for
-# samples as a ``v``: :ref:`loss-as-v`.
+# **Next:** If there is more than one output for each sample, read
+# :ref:`jacobian-per-sample`. For what ``vmap`` cannot do, read :ref:`vmap-limits`.
+# :ref:`mixing-samples` is about layers in which samples mix. To give samples weights by
+# means of ``v``, read :ref:`loss-as-v`.
 #
 # .. asked: per-sample gradients; gradient for each sample of a batch; individual
 #    gradients; gradients of every example; differential privacy gradients; vmap grad;

@@ -4,12 +4,13 @@ r"""
 Per-sample gradient norms without the per-sample gradients
 ==========================================================
 
-One reading in ten comes from a sensor that is stuck. Each of these pulls at your network
-much harder than an honest one, and you would like to limit how hard any sample may pull.
-For this you need the length of each sample's gradient, and a gradient for each sample takes
-as much memory as a batch of copies of the network. But you only need the lengths. For
-linear layers they can be read off from an ordinary ``backward``, with two hooks on each
-layer, and then a second ``backward`` with the right ``v`` limits every sample.
+One reading in ten comes from a sensor that is stuck. Each of these readings pulls at your
+network much harder than a correct one, and you would like to limit how hard any sample may
+pull. For this you need the length of each sample's gradient, but a gradient for each sample
+takes as much memory as a copy of the network for each sample. Fortunately you need only the
+lengths. For linear layers you can compute them during an ordinary ``backward``, with two
+hooks on each layer. Then a second ``backward`` with the right ``v`` limits the gradient of
+every sample.
 """
 
 # %%
@@ -25,10 +26,11 @@ layer, and then a second ``backward`` with the right ``v`` limits every sample.
 #
 #    \lVert g_i\rVert^2=\lVert v_i\rVert^2\,\bigl(\lVert a_i\rVert^2+1\bigr).
 #
-# The 1 is the part of the bias, and a layer without a bias has none. Over several layers
-# the squares add up. Both vectors pass by in a forward and a backward pass. A forward hook
-# sees the layer's input, of shape ``(B, in)``, and a hook on the layer's output sees ``v``,
-# of shape ``(B, out)``, with a row for each sample:
+# The 1 comes from the bias, and is absent for a layer without a bias. If there are several
+# layers, we add up the squares of all layers. Both vectors are available during an ordinary
+# forward and backward pass. A forward hook sees the layer's input, of shape ``(B, in)``,
+# and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for each
+# sample:
 
 import torch
 from torch import nn
@@ -307,9 +309,9 @@ assert (norms < 1.0).sum() > 60
 assert off < 0.1
 
 # %%
-# **Next:** the gradients themselves, with clipping and noise: :ref:`per-sample-gradients`.
-# What hooks see, and when they run: :ref:`hooks`. One ``v`` for every sample's loss:
-# :ref:`loss-as-v`.
+# **Next:** For the per-sample gradients themselves, with clipping and noise, read
+# :ref:`per-sample-gradients`. :ref:`hooks` explains what hooks see and when they run. To
+# give every sample's loss an entry of ``v``, read :ref:`loss-as-v`.
 #
 # .. asked: per-sample gradient norm; norm of each sample's gradient; ghost clipping;
 #    gradient norm of every example without storing them; importance of each sample;

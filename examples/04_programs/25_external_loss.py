@@ -4,11 +4,11 @@ r"""
 A loss from NumPy or SciPy
 ==========================
 
-Your network is in PyTorch, and its loss is not. Perhaps it comes from a simulator, from a
-colleague's NumPy code, or from a library written in Fortran. Such a loss has no graph, and
-so there is nothing that you could call ``backward`` on. But if somebody can tell you its
-*gradient* with respect to the predictions, you have all that you need. That gradient is
-``v``.
+Your network is in PyTorch, but its loss is not. Perhaps the loss comes from a simulator,
+from a colleague's NumPy code, or from a library written in Fortran. Such a loss has no
+graph, and so there is nothing that you could call ``backward`` on. But if somebody can tell
+you its *gradient* with respect to the predictions, you have all that you need. That
+gradient is ``v``.
 """
 
 # %%
@@ -16,10 +16,11 @@ so there is nothing that you could call ``backward`` on. But if somebody can tel
 # -----------------------------
 #
 # A network takes evenly spaced numbers, and its outputs are to look as if they had been
-# drawn from two bumps, one around −2 and one around 1. Which output lands where does not
-# matter, only how all of them lie together. The loss for this sorts the outputs, sorts
-# 200 numbers drawn from the bumps, and compares the smallest with the smallest, the second
-# with the second, and so on. Here it is in NumPy, with its gradient:
+# drawn from two bumps, one around −2 and one around 1. It does not matter which output
+# lands where, but only how all outputs are distributed. The loss for this sorts the
+# outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with the
+# smallest, the second with the second, and so on. Here is this loss in NumPy, with its
+# gradient:
 
 import numpy as np
 
@@ -248,9 +249,10 @@ assert loss < 0.02
 assert three_bumps < 0.1
 
 # %%
-# **Next:** ``v`` between two graphs of PyTorch: :ref:`cut-graphs`. Other libraries:
-# :ref:`other-libraries`. What the upstream gradient is: :ref:`upstream`. Functions of your
-# own: :ref:`custom-function`.
+# **Next:** To pass ``v`` between two graphs of PyTorch, read :ref:`cut-graphs`. If a
+# function from another library is in the middle of your graph, read :ref:`other-libraries`.
+# :ref:`upstream` explains what the upstream gradient is. To write a Function of your own,
+# read :ref:`custom-function`.
 #
 # .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
 #    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy

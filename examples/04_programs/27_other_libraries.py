@@ -5,11 +5,11 @@ A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 ==============================================================
 
 A canal has leaks, and you want to find them from measurements downstream. A colleague has a
-solver that computes the measurements from the leaks. It is written with SciPy, and PyTorch
-cannot look inside. With the solver in the middle of your model, ``loss.backward()`` ends at
-its border. But the border can be crossed, if the other side can answer one question: *what
-is your* :term:`vector-Jacobian product` *with this v?* A ``Function`` asks it, with the
-``v`` that arrives.
+solver that computes the measurements from the leaks. The solver is written with SciPy, and
+PyTorch cannot look inside it. If the solver is in the middle of your model,
+``loss.backward()`` stops at it. But the backward pass can go through the solver, if the
+solver can answer one question: *what is your* :term:`vector-Jacobian product` *with this
+v?* A ``Function`` asks this question, with the ``v`` that arrives.
 """
 
 # %%
@@ -17,12 +17,12 @@ is your* :term:`vector-Jacobian product` *with this v?* A ``Function`` asks it, 
 # ----------------------------------
 #
 # You need a value, and a function ``pull`` that takes a ``v`` of the value's shape and
-# returns :math:`J^\top v`. Many libraries have such a pair. ``jax.vjp`` returns it. (Its
-# pull returns a tuple, so hand over ``lambda v: pull(v)[0]``.) For our colleague's solver
-# it takes one line of mathematics. Let ``x`` be what leaks in at each of 50 places, and
-# ``y`` what is measured there. The solver solves :math:`Ay=x`, where :math:`A` says that
-# the water flows one way and spreads a little. So :math:`y=A^{-1}x`, the :term:`Jacobian`
-# is :math:`A^{-1}`, and the pull solves with the transposed matrix:
+# returns :math:`J^\top v`. Many libraries can give you such a pair. ``jax.vjp`` returns
+# one. (The function in it returns a tuple, so pass ``lambda v: pull(v)[0]``.) For our
+# colleague's solver, ``pull`` takes one line of mathematics. Let ``x`` be what leaks in at
+# each of 50 places, and ``y`` what is measured there. The solver solves :math:`Ay=x`, where
+# :math:`A` says that the water flows one way and spreads a little. So :math:`y=A^{-1}x`,
+# the :term:`Jacobian` is :math:`A^{-1}`, and the pull solves with the transposed matrix:
 
 import numpy as np
 import scipy.sparse as sp
@@ -278,9 +278,10 @@ assert sums == {"with": 6, "without": 8}
 assert (found - leaks).abs().max() < 0.2 < 0.4 < (not_found - leaks).abs().max()
 
 # %%
-# **Next:** a loss from outside, without a Function: :ref:`external-loss`. What a
-# ``Function`` has to keep to: :ref:`custom-function`. The same things under other names, in
-# other libraries: :ref:`dictionary`.
+# **Next:** To use a loss from another library without a Function, read
+# :ref:`external-loss`. For the rules that a ``Function`` has to follow, read
+# :ref:`custom-function`. The names that other libraries have for the same things are listed
+# in :ref:`dictionary`.
 #
 # .. asked: call NumPy inside a network; JAX function in PyTorch; mix libraries in one
 #    graph; SciPy solver as a layer; wrap external code with a backward; CuPy kernel

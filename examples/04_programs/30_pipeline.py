@@ -5,10 +5,11 @@ Two graphs cut by detach (pipeline stages)
 ==========================================
 
 Your network is too large for one machine, so its first half runs on one and its second half
-on another. Forward this is easy, because the second machine can be sent the numbers that
-come out of the first half. But the loss is known only at the far end, and no graph reaches
-through a cable. How does the first machine learn? It is sent one tensor back, the gradient
-of the loss with respect to what it had sent, and passes it to ``backward`` as ``v``.
+on another. The forward pass is easy, because the first machine can send the numbers that
+come out of the first half to the second machine. But the loss is known only at the far end,
+and no graph reaches through a cable. How does the first machine learn? The second machine
+sends one tensor back, the gradient of the loss with respect to the numbers that it was
+sent, and the first machine passes this tensor to ``backward`` as ``v``.
 """
 
 # %%
@@ -26,8 +27,8 @@ of the loss with respect to what it had sent, and passes it to ``backward`` as `
 # known to the second machine. It has the shape of ``h``, and it is all that the first
 # machine needs to know about what happens behind it: the :term:`upstream gradient`.
 #
-# Each half is an object with a network and an optimiser. What they give to each other are
-# NumPy arrays, as they could be sent from one machine to another:
+# Each half is an object with a network and an optimiser. The two halves exchange NumPy
+# arrays, which could be sent from one machine to another:
 
 import torch
 from torch import nn
@@ -275,9 +276,9 @@ again = torch.autograd.grad(first(data), list(first.parameters()), v)
 torch.testing.assert_close(again, whole[:2])
 
 # %%
-# **Next:** what the upstream gradient is, by hand: :ref:`upstream`. A loss that PyTorch
-# does not know at all: :ref:`external-loss`. The same cut, made to save memory:
-# :ref:`gradient-cache`. In which order ``detach`` and its relatives cut:
+# **Next:** To compute an upstream gradient by hand, read :ref:`upstream`. If PyTorch does
+# not know your loss at all, read :ref:`external-loss`. To make the same cut in order to
+# save memory, read :ref:`gradient-cache`. For what ``detach`` and its relatives cut, read
 # :ref:`no-grad-detach`.
 #
 # .. asked: split a model in two parts; pipeline parallel by hand; send gradients

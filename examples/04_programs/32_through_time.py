@@ -5,11 +5,11 @@ Why does the gradient explode or vanish through a hundred steps?
 ================================================================
 
 Your network reads a hundred numbers, one after another, and is then asked about the first.
-It guesses, and goes on guessing. Nothing is wrong with the program. On the
-way from the last step back to the first, ``v`` is multiplied by one :term:`Jacobian` for
-each step. A hundred factors that shrink it a little leave next to nothing, and a hundred
-that stretch it leave something enormous. Either way it is the right gradient. What can you
-do about it, and what does clipping change?
+It guesses, and however long you train it, it goes on guessing. Nothing is wrong with the
+program. On the way from the last step back to the first, ``v`` is multiplied by one
+:term:`Jacobian` for each step. A hundred factors that shrink ``v`` a little leave next to
+nothing of it, and a hundred factors that stretch it make it enormous. In both cases the
+result is the right gradient. What can you do about its size, and what does clipping change?
 """
 
 # %%
@@ -17,16 +17,16 @@ do about it, and what does clipping change?
 # --------------------------
 #
 # A recurrent network has a state ``h`` of shape ``(n,)``, and each step makes the next one
-# from it, :math:`h_t=f(h_{t-1})`. We ask how the last state depends on the first. With a
-# ``v`` of the shape of the state, what arrives at the first one is
+# from it, :math:`h_t=f(h_{t-1})`. We ask how the last state depends on the first. If ``v``
+# has the shape of the state, what arrives at the first state is
 #
 # .. math::
 #
 #    v^\top J_T\,J_{T-1}\cdots J_1 .
 #
-# The last Jacobian comes first. To see what becomes of ``v``, we take weights that do one
-# thing only. They turn the state, and multiply it by a number ``s``. Without the ``tanh``
-# behind it, every step would then stretch every ``v`` by exactly ``s``:
+# The Jacobian of the last step is the first that ``v`` meets. To see what becomes of ``v``,
+# we take weights that only rotate the state and multiply it by a number ``s``. Without the
+# ``tanh`` that follows, every step would then stretch every ``v`` by exactly ``s``:
 
 import torch
 from torch import nn
@@ -277,9 +277,10 @@ assert right[1.0] == 100
 assert clipped <= 60
 
 # %%
-# **Next:** fewer steps, and less memory: :ref:`what-keeps-a-graph`. The product without any
-# Jacobian: :ref:`vjp-and-chain-rule`. Zeros that have another reason:
-# :ref:`zeros-and-equal-rows`. Cutting the way back on purpose: :ref:`cut-graphs`.
+# **Next:** To go back through fewer steps, and to need less memory, read
+# :ref:`what-keeps-a-graph`. :ref:`vjp-and-chain-rule` shows how the product is computed
+# without any Jacobian. If your gradients are zero for another reason, read
+# :ref:`zeros-and-equal-rows`. To cut the graph on purpose, read :ref:`cut-graphs`.
 #
 # .. asked: exploding gradients; vanishing gradients; RNN gradient over many steps;
 #    backpropagation through time; truncated BPTT; gradient too small in early layers;

@@ -5,10 +5,10 @@ How do I freeze layers, and why do they still change?
 =====================================================
 
 You take a trained network, set ``requires_grad`` to False for all of it but a new last
-layer, and train. A week later you compare: the part that you had frozen is not what it
-was. What has happened? The flag does one thing only. It keeps ``backward`` from giving
-these weights a gradient. But two others can still change a network, BatchNorm and the
-optimizer, and neither of them asks the flag.
+layer, and train. A week later you compare the network with the one that you began with, and
+the part that you had frozen has changed. What has happened? The flag does only one thing:
+it keeps ``backward`` from giving these weights a gradient. But BatchNorm and the optimizer
+can still change a network, and neither of them looks at the flag.
 """
 
 # %%
@@ -16,7 +16,7 @@ optimizer, and neither of them asks the flag.
 # -----------
 #
 # ``backbone`` stands for the trained network. It contains a BatchNorm, as most networks for
-# images do. The head is a layer of its own behind it:
+# images do. The head is a separate layer after it:
 
 from copy import deepcopy
 
@@ -227,8 +227,9 @@ assert drift(weight_decay=0.0) == drift(copy_back=3) == 0 < drift()
 assert settled == layer_norm == []
 
 # %%
-# **Next:** through a frozen network to its input: :ref:`through-a-frozen-network`. Part of
-# a weight: :ref:`part-of-a-tensor`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`.
+# **Next:** To send a gradient through a frozen network to its input, read
+# :ref:`through-a-frozen-network`. To freeze part of a weight, read :ref:`part-of-a-tensor`.
+# To choose between ``detach`` and ``no_grad``, read :ref:`no-grad-detach`.
 #
 # .. asked: freeze layers; do not train some weights; frozen layers still change;
 #    requires_grad False; fine-tune only the last layer; keep a part of the network

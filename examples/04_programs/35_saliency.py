@@ -8,15 +8,16 @@ Your network says *horizontal bar*, and you would like to see which pixels made 
 You ask for the gradient of a score with respect to the picture, and PyTorch refuses,
 because there is a score for each class and for each picture of the batch. Which of them do
 you mean? You answer with ``v``: a 1 at the class that you ask about and 0 at the others, in
-every row. What comes back has the shape of the pictures, one map for each.
+every row. The gradient that comes back has the shape of the pictures, with one map for each
+picture.
 """
 
 # %%
 # A network to ask
 # ----------------
 #
-# The pictures show a bright horizontal or vertical bar at a random place, on some noise. So
-# we know what a good map has to show, the bar:
+# The pictures show a bright horizontal or vertical bar at a random place, with some noise.
+# So we know that a good map has to show the bar:
 
 import torch
 from torch import nn
@@ -284,9 +285,9 @@ assert share.min() > 0.6
 assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 
 # %%
-# **Next:** a network whose map gives away that it has looked at the wrong thing, and four
-# kinds of maps: :ref:`attribution`. One-hot ``v``: :ref:`one-component`. Looking at
-# gradients inside a model: :ref:`hooks`.
+# **Next:** :ref:`attribution` compares four kinds of maps, for a network whose map gives
+# away that it has looked at the wrong thing. For the one-hot ``v`` itself, read
+# :ref:`one-component`. To look at gradients inside a model, read :ref:`hooks`.
 #
 # .. asked: saliency map; which pixels matter; Grad-CAM; explain a prediction; heat map
 #    of an image classifier; class activation map; attribution; feature importance of a

@@ -9,7 +9,7 @@ to deceive it, to make a picture that excites one of its units, or to train a ge
 stands before it. The gradient has to go *through* the network to the input, and the network
 is to stay as it is. You call ``y.backward(v)`` and ``x.grad`` is right. But every weight of
 the network has got a ``.grad`` as well, and the next ``optimizer.step()`` uses it. How do
-you ask for the input alone?
+you ask for the gradient with respect to the input alone?
 """
 
 # %%
@@ -263,10 +263,11 @@ for classes, sign in ((seen, 1), (1 - seen, -1)):
 assert (moved - points).abs().sub(0.4).abs().max() < 1e-5
 
 # %%
-# **Next:** how an attack is done in several steps, and other inputs that are trained:
-# :ref:`optimise-the-input`. Maps of what the input does: :ref:`saliency`. Cutting on
-# purpose: :ref:`cut-graphs`. Penalties on this gradient: :ref:`gradient-penalty`. Which
-# tensors are filled: :ref:`leaves-and-roots`.
+# **Next:** To make an attack in several steps, or to train other inputs, read
+# :ref:`optimise-the-input`. To draw a map of what each part of the input contributes, read
+# :ref:`saliency`. To cut a graph on purpose, read :ref:`cut-graphs`. To put a penalty on
+# the gradient with respect to the input, read :ref:`gradient-penalty`.
+# :ref:`leaves-and-roots` explains which tensors get a ``.grad``.
 #
 # .. asked: gradient of the input with frozen weights; change the input and leave the
 #    network alone; FGSM attack; adversarial example; gradient with respect to the

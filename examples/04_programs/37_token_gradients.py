@@ -6,10 +6,11 @@ How do I get the gradient by a token, when its id is an integer?
 
 A network reads short reviews of films and says whether they are kind or not. Which word
 made it say so? And which word would you have to exchange to make it change its mind? Both
-questions ask for a gradient with respect to a word, and a word is an integer, an id, and
-has no gradient. What has one is the *vector* that the network looks up for the id. Look the
-vectors up, make *them* the leaf, and let the rest of the network take them. ``v`` is as
-for pictures, a 1 at the class that you ask about.
+questions ask for a gradient with respect to a word. But to the network a word is an
+integer, its id, and an integer has no gradient. The *vector* that the network looks up for
+the id does have a gradient. Look the vectors up yourself, make *them* the leaf, and pass
+them to the rest of the network. As for pictures, ``v`` has a 1 at the class that you ask
+about.
 """
 
 # %%
@@ -17,7 +18,8 @@ for pictures, a 1 at the class that you ask about.
 # ---------------------
 #
 # Our reviews have five words, such as *film was not very good*. We make all of them. A
-# review is kind if its last word is *good* or *great*, and each *not* turns it round:
+# review is kind if its last word is *good* or *great*, and each *not* turns the verdict
+# round:
 
 from itertools import product
 
@@ -329,9 +331,10 @@ quotient = ((double(at + step) - double(at - step)) * v).sum() / 2e-5
 torch.testing.assert_close(quotient.float(), gradient[0, 1, 2], rtol=1e-3, atol=1e-5)
 
 # %%
-# **Next:** the same questions about pictures are in :ref:`saliency` and
-# :ref:`attribution`. A row that is used twice: :ref:`repeated-indices`. Sparse gradients of
-# a large table: :ref:`sparse-and-nested`. What else a hook can do: :ref:`hooks`.
+# **Next:** The same questions about pictures are answered in :ref:`saliency` and
+# :ref:`attribution`. If a row of the table is used twice, read :ref:`repeated-indices`. If
+# the table is so large that you want sparse gradients, read :ref:`sparse-and-nested`.
+# :ref:`hooks` shows what else a hook can do.
 #
 # .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
 #    gradient; which word matters; HotFlip; token importance; gradient of text input;

@@ -4,12 +4,12 @@ r"""
 Which pixels decided? Attribution maps, and a logo that gave the answer away
 ============================================================================
 
-Your network sorts photographs nearly without a mistake, and fails on the first day of
-real use. What has it been looking at? An *attribution map* asks each pixel for its share
-in the score of one class. Gradient times input, integrated gradients and Grad-CAM all
-begin with the same line, ``scores.backward(v)`` or its sister ``autograd.grad``. In it
-``v`` has a 1 at the class that you ask about and 0 at the others, for every picture of
-the batch.
+Your network sorts photographs nearly without a mistake, but it fails on the first day of
+real use. What has it been looking at? An *attribution map* shows how much each pixel
+contributes to the score of one class. Gradient times input, integrated gradients and
+Grad-CAM all begin with the same line, ``scores.backward(v)`` or its sister
+``autograd.grad``. In this line ``v`` has a 1 at the class that you ask about and 0 at the
+others, for every picture of the batch.
 """
 
 # %%
@@ -17,9 +17,9 @@ the batch.
 # -----------------
 #
 # The photographs show a ring or a cross somewhere on a noisy background. Two people took
-# them. The one who photographed the crosses has a logo of four short bars, and it is in
-# the lower right corner of each of those pictures. We make such pictures, and say for
-# each kind how often it carries the logo:
+# them. The one who photographed the crosses has a logo of four short bars, which is in the
+# lower right corner of each of those pictures. We make such pictures, and choose for rings
+# and for crosses how many of the pictures carry the logo:
 
 import copy
 
@@ -473,10 +473,10 @@ for place in [(16, 13), (17, 15), (5, 9), (0, 0)]:
     torch.testing.assert_close(found, rise.detach(), rtol=1e-2, atol=1e-4)
 
 # %%
-# **Next:** :ref:`saliency` has the short forms, and maps for segmentation networks.
-# :ref:`token-gradients` does the same for the words of a sentence. The questions that
-# people ask about it are in :ref:`gradient-by-feature-map`, :ref:`integrated-gradients`,
-# and :ref:`error-attribution-needs-a-target`.
+# **Next:** :ref:`saliency` shows the short forms of these maps, and maps for segmentation
+# networks. :ref:`token-gradients` does the same for the words of a sentence. Questions that
+# people ask about such maps are answered in :ref:`gradient-by-feature-map`,
+# :ref:`integrated-gradients`, and :ref:`error-attribution-needs-a-target`.
 #
 # .. asked: Grad-CAM in PyTorch; integrated gradients by hand; attribution of a
 #    convolutional network; Captum without Captum; heat map for a class; which pixels

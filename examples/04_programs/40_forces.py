@@ -5,11 +5,12 @@ Forces −∂E/∂R and surface normals for a batch
 =============================================
 
 You have an energy, from a formula or from a network that has learned it, and you want to
-know how the atoms move. The force on each atom is the slope of the energy at its place,
-with a minus, because things fall downhill. There is an energy for each molecule of a batch,
-so ``backward`` asks for a ``v``. And this time even the minus can go into it.
+know how the atoms move. The force on each atom is minus the slope of the energy with
+respect to the position of the atom, because things fall downhill. There is an energy for
+each molecule of a batch, so ``backward`` asks for a ``v``. And this time you can put even
+the minus into ``v``.
 
-If you only want the forces, this is all, for a whole batch at once:
+If you only want the forces, these lines are all that you need, for a whole batch at once:
 
 .. code-block:: python
 
@@ -17,10 +18,10 @@ If you only want the forces, this is all, for a whole batch at once:
    E = energy(R)  # (B,), one energy for each molecule
    force = -torch.autograd.grad(E.sum(), R)[0]  # (B, atoms, 3)
 
-One call is enough as long as no molecule's energy depends on the atoms of another one
-(with BatchNorm, call ``model.eval()`` first). A loop with one call for each molecule gives
-the same numbers, and walks back through the whole batch each time, so that twice as many
-molecules take about four times as long.
+One call is enough as long as no molecule's energy depends on the atoms of another molecule.
+If your model contains BatchNorm, call ``model.eval()`` first. A loop with one call for each
+molecule gives the same numbers, but goes back through the whole batch in each call, so that
+twice as many molecules take about four times as long.
 """
 
 # %%
@@ -28,8 +29,9 @@ molecules take about four times as long.
 # ------------------------
 #
 # Atoms that are far apart attract each other weakly, and atoms that are too near push each
-# other away strongly. Here is the classical formula for it (Lennard-Jones), in units where
-# two atoms like the distance 1 best, and then have the energy −1:
+# other away strongly. Here is the classical formula for their energy (Lennard-Jones). Its
+# units are chosen so that the energy of two atoms is lowest at the distance 1, where it is
+# −1:
 #
 # .. math::
 #
@@ -262,9 +264,10 @@ assert -9.2 < lowest < -9
 torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
 
 # %%
-# **Next:** the box as well, :ref:`stress`. Why ones are right here: :ref:`ones-trick`.
-# Derivatives of derivatives: :ref:`second-derivatives`. When points do mix:
-# :ref:`mixing-samples`. Short answers: :ref:`answers-physics`.
+# **Next:** To differentiate with respect to the box as well, read :ref:`stress`.
+# :ref:`ones-trick` explains why ones are the right ``v`` for forces. To differentiate a
+# derivative, read :ref:`second-derivatives`. If the samples of your batch do mix, read
+# :ref:`mixing-samples`. Short answers are in :ref:`answers-physics`.
 #
 # .. asked: forces from energy; molecular dynamics forces; derivative of the energy by
 #    positions; interatomic potential; train on forces; surface normals from a signed

@@ -5,11 +5,12 @@ Stress and virial: the derivative of the energy by a strain of zero
 ===================================================================
 
 You have a function for the energy of a crystal, and would like to know whether its box is
-too small or too large. The forces cannot say it, because they can be zero while the whole
-crystal pushes against its box. What you want is the *stress*: how the energy changes if box
-and atoms are stretched together. There is no such variable in the energy yet. So you add
-one, a strain of zero, and differentiate with respect to it. One ``backward`` gives forces
-and stress, for a whole batch of crystals with ``v`` all ones.
+too small or too large. The forces cannot tell you this, because they can be zero while the
+whole crystal pushes against its box. What you want is the *stress*, which says how the
+energy changes if the box and the atoms are stretched together. The energy has no variable
+for such a stretch yet. So you add one, a strain of zero, and differentiate with respect to
+it. One ``backward`` gives the forces and the stress. For a whole batch of crystals, ``v``
+is all ones.
 """
 
 # %%
@@ -29,8 +30,8 @@ and stress, for a whole batch of crystals with ``v`` all ones.
 #    \text{virial}=-\frac{\partial E}{\partial\varepsilon}.
 #
 # :math:`\sigma` is the stress, and :math:`V` the volume. Our energy is a pair potential.
-# Two atoms attract each other at a distance above 1, repel each other below, and each atom
-# also sees the copies of the others in the 26 boxes around its own:
+# Two atoms attract each other if their distance is above 1, and repel each other if it is
+# below 1. Each atom also sees the copies of the atoms in the 26 boxes around its own:
 
 import torch
 
@@ -260,9 +261,10 @@ assert energy(atoms_at_rest, cell_at_rest).diff().abs() < 1e-3
 assert alone[0].abs().max() < 1e-9 < 1 < alone[1].abs().max()
 
 # %%
-# **Next:** forces alone, and training on them: :ref:`forces`. The message about the strain
-# that was not used: :ref:`grad-is-none`. Why ``torch.where`` stands twice in the energy,
-# and what an atom's distance to itself does without it: :ref:`masked-nan`.
+# **Next:** To compute forces alone, and to train on them, read :ref:`forces`. For the
+# message about the strain that was not used, read :ref:`grad-is-none`. :ref:`masked-nan`
+# explains why ``torch.where`` stands twice in the energy, and what an atom's distance to
+# itself does without it.
 #
 # .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
 #    gradient of a crystal; relax a cell with autograd

@@ -4,12 +4,12 @@ r"""
 A network that solves a differential equation (PINN)
 ====================================================
 
-A weight on a spring follows :math:`u''=-u`: it is pulled back as hard as it is away from
-the middle. If it starts at 0 with speed 1, the solution is :math:`u=\sin t`. Suppose that
-you did not know this. A *physics-informed network* is trained without a single example of
-the solution. You choose some points in time, and ask at each of them how badly the network
-breaks the equation. For this the loss has to contain :math:`u''`, the second derivative of
-the network with respect to its *input*, at all points at once.
+A weight on a spring follows :math:`u''=-u`: the force that pulls it back is as large as its
+distance from the middle. If it starts at 0 with speed 1, the solution is :math:`u=\sin t`.
+Suppose that you did not know this. A *physics-informed network* is trained without a single
+example of the solution. You choose some points in time, and ask at each of them how badly
+the network violates the equation. For this the loss has to contain :math:`u''`, the second
+derivative of the network with respect to its *input*, at all points at once.
 """
 
 # %%
@@ -317,9 +317,9 @@ assert history[-1] < 1e-2
 assert away < 0.1
 
 # %%
-# **Next:** second derivatives step by step: :ref:`second-derivatives`. Forces from an
-# energy, which is the same idea in three dimensions: :ref:`forces`. More questions
-# about equations: :ref:`answers-physics`.
+# **Next:** For second derivatives step by step, read :ref:`second-derivatives`.
+# :ref:`forces` applies the same idea in three dimensions, to compute forces from an energy.
+# More questions about equations are answered in :ref:`answers-physics`.
 #
 # .. asked: PINN; physics-informed neural network; derivative of the network in a
 #    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual

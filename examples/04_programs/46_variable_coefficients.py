@@ -5,11 +5,12 @@ Equations whose coefficient varies, d/dx (k(x) du/dx)
 =====================================================
 
 A wall is made of insulation outside and of brick inside. How warm is it at each depth? The
-equation for it has a conductivity ``k(x)`` that is different at each place, and it stands
-*inside* of a derivative. People who write such a network often move it out, because
-``k * u_xx`` is what a page about constant coefficients shows. Nothing complains, the loss
-falls to zero, and the result is the temperature of another wall. With
-``torch.autograd.grad`` the two are one word apart, and the word is ``v``.
+equation for the temperature has a conductivity ``k(x)`` that is different at each place,
+and this conductivity stands *inside* a derivative. People who train a network on such an
+equation often move the conductivity out of the derivative, because ``k * u_xx`` is what a
+page about constant coefficients shows. No error is raised, the loss falls to zero, and the
+result is the temperature of a different wall. With ``torch.autograd.grad`` the right and
+the wrong equation are one word apart, and the word is ``v``.
 """
 
 # %%
@@ -25,8 +26,8 @@ falls to zero, and the result is the temperature of another wall. With
 #
 #    \frac{d}{dx}\Bigl(k(x)\,\frac{du}{dx}\Bigr)=-f(x).
 #
-# The temperature of our wall is 0 outside and 1 inside. The wall has no heater, and goes
-# over from insulation to brick around its middle:
+# The temperature of our wall is 0 outside and 1 inside. The wall has no heater, and changes
+# from insulation to brick around its middle:
 
 import torch
 from torch import nn
@@ -320,9 +321,10 @@ with torch.no_grad():
         torch.testing.assert_close(cells.grad[i], (rise / 2e-6) @ v, rtol=1e-5, atol=1e-8)
 
 # %%
-# **Next:** equations with constant coefficients, and activations that cannot solve them:
-# :ref:`pinn`. More questions of this kind: :ref:`answers-physics`. A solver inside of a
-# network: :ref:`implicit-differentiation`.
+# **Next:** For equations with constant coefficients, and for activations with which a
+# network cannot solve them, read :ref:`pinn`. More questions of this kind are answered in
+# :ref:`answers-physics`. If a solver is part of your network, read
+# :ref:`implicit-differentiation`.
 #
 # .. asked: variable coefficient PDE with autograd; heterogeneous material in a PINN;
 #    derivative of k(x) times du/dx; divergence form; diffusion coefficient inside the

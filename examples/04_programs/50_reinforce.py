@@ -4,13 +4,13 @@ r"""
 Learning from rewards (REINFORCE)
 =================================
 
-A row of four levers: each pays a different amount, and you don't know which one pays best.
-You pull, you are paid, and you want to pull the good ones more often. A program that learns
-this way has a *policy*, a probability for each lever, and it would like to follow the
-gradient of the average pay. But the pay has no derivative. It comes out of a machine, after
-a random draw, and no graph leads through either of them. Still one line does it, and with
-an optimizer it needs a *minus*, because ``optimizer.step()`` makes the loss smaller, and
-you want the pay to become larger:
+You stand before a row of four levers. Each pays a different amount, and you don't know
+which one pays best. You pull a lever, you are paid, and you want to pull the good levers
+more often. A program that learns this way has a *policy*, a probability for each lever, and
+it would like to follow the gradient of the average pay. But the pay has no derivative. It
+comes out of a machine, after a random draw, and no graph leads through either of them.
+Still, one line gives you this gradient. If you use an optimizer, this line needs a *minus*,
+because ``optimizer.step()`` makes the loss smaller, and you want the pay to become larger:
 
 .. code-block:: python
 
@@ -19,7 +19,7 @@ you want the pay to become larger:
 
    log_prob.backward(-reward / len(reward))  # the same, without a loss
 
-Without the minus, nothing is raised, and the program learns to pull the lever that pays
+Without the minus, no error is raised, and the program learns to pull the lever that pays
 *least*. The rewards are not differentiated at all. They are ``v``.
 """
 
@@ -267,8 +267,9 @@ assert not torch.allclose(without, exact_q, atol=0.01)
 assert same[-1].max() < 0.5
 
 # %%
-# **Next:** rewards as weights on losses: :ref:`loss-as-v`. When ``v`` depends on what is
-# trained: :ref:`v-depends-on-x`. Several updates with the same draws: :ref:`ratio-of-one`.
+# **Next:** To use other weights on losses as a ``v``, read :ref:`loss-as-v`. If ``v``
+# depends on what is trained, read :ref:`v-depends-on-x`. If you make several updates with
+# the same draws, read :ref:`ratio-of-one`.
 #
 # .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
 #    reinforcement learning loss; backward with advantages; reward is not

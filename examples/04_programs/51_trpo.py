@@ -7,8 +7,8 @@ TRPO: products with the Hessian of a KL divergence
 A policy gradient says in which direction to change the weights, but not how far. TRPO
 (Schulman et al., 2015) takes the step that promises most among all those that change the
 *policy* only a little. For this it has to solve a system of equations whose matrix would be
-far too large to write down for most networks. It needs only products with it, and each of
-them is one more ``backward`` with a ``v``.
+far too large to write down for most networks. It needs only products with this matrix, and
+each product is one more ``backward`` with a ``v``.
 """
 
 # %%
@@ -426,9 +426,9 @@ assert flat(lost).abs().max() < 1e-12
 # Where next
 # ----------
 #
-# The Hessian of a KL divergence, in small numbers: :ref:`trpo-fisher-vector-product`.
-# Policy gradients: :ref:`reinforce`. Conjugate gradients and products for other matrices:
-# :ref:`gauss-newton`.
+# For the Hessian of a KL divergence in small numbers, read
+# :ref:`trpo-fisher-vector-product`. Policy gradients are introduced in :ref:`reinforce`.
+# For conjugate gradients, and for products with other matrices, read :ref:`gauss-newton`.
 #
 # .. asked: TRPO; KL Hessian vector product; Fisher vector product; conjugate gradients
 #    in reinforcement learning; natural policy gradient; trust region; damping of the

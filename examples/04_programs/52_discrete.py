@@ -5,12 +5,12 @@ Which gradient goes through argmax or a random choice?
 ======================================================
 
 Your program has to choose one box out of three, and the choice is to get better with
-training. Behind the choice stands a cost, and you call ``backward`` on it. Either it
-raises, or nothing is learned, because a choice jumps from one box to the next, and a jump
-has no slope. Something else has one: the *expected* cost of a random choice. There are
-several ways to its gradient. Two of them are right, one always and one on average. The
-best-known others, straight-through and Gumbel-softmax, are wrong on average for most costs,
-and we shall see where that leads.
+training. The choice leads to a cost, and you call ``backward`` on this cost. Either the
+call raises an error, or nothing is learned, because a choice jumps from one box to the
+next, and a jump has no slope. But the *expected* cost of a random choice does have a slope.
+There are several ways to compute its gradient. Two of them are right, one always and the
+other on average. The best-known of the other ways, straight-through and Gumbel-softmax, are
+wrong even on average for most costs, and we shall see where that leads.
 """
 
 # %%
@@ -26,8 +26,8 @@ and we shall see where that leads.
 #    \nabla_\theta E[f(h)]=\nabla_\theta\sum_k p_k\,f(e_k) =\sum_k
 #    p_k\,f(e_k)\,\nabla_\theta\log p_k ,
 #
-# where :math:`e_k` is the choice of box k. People first try to walk through the choice
-# itself. Neither ``argmax`` nor a draw has a graph:
+# where :math:`e_k` is the choice of box k. People first try to differentiate through the
+# choice itself. But neither ``argmax`` nor a draw has a graph:
 
 import math
 
@@ -348,9 +348,9 @@ for i in range(3):
 torch.testing.assert_close(pairs, exact / 2)
 
 # %%
-# **Next:** the score function with a better baseline, :ref:`reinforce`. A choice among many
-# codes that is trained by straight-through and works, :ref:`vq-codes`. Slopes that are
-# chosen at a jump or a corner: :ref:`kinks`.
+# **Next:** For the score function with a better baseline, read :ref:`reinforce`.
+# :ref:`vq-codes` shows a choice among many codes that is trained by straight-through and
+# works. For the slopes that PyTorch chooses at a jump or a corner, read :ref:`kinks`.
 #
 # .. asked: discrete choice no gradient; argmax not differentiable; Gumbel-softmax;
 #    straight-through estimator; sample inside a network; gradient through a random

@@ -4,17 +4,18 @@ r"""
 Eligibility traces: TD(λ) with a network
 ========================================
 
-A value network has learned that its last prediction was wrong. The predictions before
-it led there, and deserve a part of the correction. TD(λ) keeps a fading memory of their
-gradients, the eligibility trace. Here we differentiate the prediction itself, with a ``v``
-equal to 1, and what the optimizer finds in ``.grad`` is written there by hand.
+A value network has learned that its last prediction was wrong. The predictions before it
+led to this mistake, and deserve a part of the correction. TD(λ) keeps a fading memory of
+their gradients, the eligibility trace. On this page we differentiate the prediction itself,
+with a ``v`` equal to 1, and write what the optimizer is to find in ``.grad`` there by hand.
 """
 
 # %%
-# Somebody walks along nine stones, from the middle one, and at each moment goes right with
-# probability 0.55, else left. Whoever leaves on the right gets 1, and on the left nothing.
-# A network is to say, for each stone, how much we may expect. It sees a stone as five
-# numbers that say how near it is to five places:
+# Somebody walks along a row of nine stones. The walk starts at the middle stone, and each
+# step goes right with probability 0.55 and left otherwise. A walk that leaves the row on
+# the right is paid 1, and a walk that leaves it on the left is paid nothing. For each
+# stone, a network is to say how much we may expect. The network sees a stone as five
+# numbers that say how near the stone is to five places:
 
 import torch
 from torch import nn
@@ -317,9 +318,9 @@ torch.testing.assert_close(learned(of_prediction=False), torch.tensor([0.0, 0.0,
 # Where next
 # ----------
 #
-# The question in short: :ref:`eligibility-traces`. Policy gradients, whose traces are of
-# the log-probability: :ref:`reinforce`. Losses with a constant target:
-# :ref:`surrogate-losses`.
+# For the short answer, read :ref:`eligibility-traces`. :ref:`reinforce` is about policy
+# gradients, for which a trace collects the gradients of log-probabilities. For losses with
+# a constant target, read :ref:`surrogate-losses`.
 #
 # .. asked: eligibility traces; TD lambda; accumulate gradients with decay;
 #    semi-gradient TD; value function trace; actor-critic with traces; lambda return

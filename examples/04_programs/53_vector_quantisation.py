@@ -6,17 +6,18 @@ VQ-VAE: a v that goes straight through a codebook
 
 You want to store each snippet of a signal as one number between 0 and 15. An encoder turns
 the snippet into a point, the point is replaced by the nearest of sixteen *codes*, and a
-decoder makes a snippet of it again. All three are to be trained together. But choosing
-the nearest code has a derivative of zero. So the program takes the ``v`` that
-arrives at the code and hands it to the point, as if nothing had been in between.
+decoder turns the code into a snippet again. The encoder, the codes and the decoder are to
+be trained together. But choosing the nearest code has a derivative of zero. So the program
+takes the ``v`` that arrives at the code and hands it to the point, as if there had been no
+choice in between.
 """
 
 # %%
 # The snippets
 # ------------
 #
-# A snippet has 16 numbers, a piece of a wave. The waves have two speeds, and each snippet
-# begins at another place of its wave:
+# A snippet is a piece of a wave, given by 16 numbers. There are waves of two speeds, and
+# each snippet begins at a different place of its wave:
 
 import math
 
@@ -24,7 +25,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 
 
@@ -308,9 +309,9 @@ errors = [m(test)[0]["reconstruction"] for m in models.values()]
 assert errors[1] < 0.6 * errors[0] < 0.6 * 0.5 * mse_loss(mean, test)
 
 # %%
-# **Next:** :ref:`vqvae-codebook` has the same with numbers that can be checked in the head,
-# :ref:`straight-through-two-ways` the straight-through line as a Function, and
-# :ref:`discrete-choices` other ways around a choice that has no slope.
+# **Next:** :ref:`vqvae-codebook` goes through the same steps with numbers that you can
+# check in your head. :ref:`straight-through-two-ways` shows the straight-through line as a
+# Function. For other ways around a choice that has no slope, read :ref:`discrete-choices`.
 #
 # .. asked: VQ-VAE; straight-through estimator for codes; codebook collapse; commitment
 #    loss; dead codes; gradient through nearest neighbour; vector quantisation; codebook

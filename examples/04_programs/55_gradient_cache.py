@@ -5,29 +5,31 @@ A big contrastive batch in small memory (gradient caching)
 ==========================================================
 
 You train an encoder with pairs: two views of the same thing are to get embeddings that are
-alike, and all other pairs of the batch are to differ. The more others there are, the better
-it works, so you want a large batch, and the graph of a large batch does not fit into
-memory. Accumulating over small batches does not help, because then each sample has few
-others to differ from. There is a way to cut at another place. The loss needs all
-*embeddings* at once, but not all *graphs*. So compute the gradient with respect to the
-embeddings first, and hand each chunk of the batch its rows of it as ``v``.
+alike, and all other pairs of the batch are to differ. The more other pairs there are, the
+better the training works, so you want a large batch. But the graph of a large batch does
+not fit into memory. Accumulating over small batches does not help, because then each sample
+has few others to differ from. There is another place at which you can cut. The loss needs
+all *embeddings* at once, but not all *graphs*. So compute the gradient with respect to the
+embeddings first, and pass each chunk of the batch its rows of this gradient as ``v``.
 """
 
 # %%
 # Where the batch can be cut
 # --------------------------
 #
-# The embeddings ``z`` have the shape ``(B, d)``. The loss compares each with all the
-# others, and cannot be cut. The encoder treats each sample by itself, and can. By the chain
-# rule the gradient for the weights :math:`w` is a sum over chunks (Gao et al., 2021):
+# The embeddings ``z`` have the shape ``(B, d)``. The loss compares each embedding with all
+# the others, and so we cannot compute it chunk by chunk. The encoder treats each sample by
+# itself, and so we can run it chunk by chunk. By the chain rule the gradient with respect
+# to the weights :math:`w` is a sum over chunks (Gao et al., 2021):
 #
 # .. math::
 #
 #    \nabla_w L=\sum_{\text{chunks}}J_c^\top\,\frac{\partial L}{\partial z_c}
 #
 # :math:`J_c` is the :term:`Jacobian` of the embeddings of one chunk, and ``backward``
-# multiplies by it. What it has to be given is :math:`\partial L/\partial z_c`, the rows of
-# this chunk in the gradient of the loss with respect to ``z``. This is our ``v``.
+# multiplies by it. What we have to pass to ``backward`` is :math:`\partial L/\partial z_c`,
+# the rows that belong to this chunk in the gradient of the loss with respect to ``z``.
+# These rows are our ``v``.
 #
 # We make 256 samples, and a second view of each, which is the same with some noise. The
 # loss is the usual one. For each sample, the right second view has to be picked among all
@@ -231,9 +233,9 @@ assert torch.equal(first, restored)
 assert not torch.equal(first, again)
 
 # %%
-# **Next:** the same cut between two machines: :ref:`cut-graphs`. To save memory inside of
-# one graph, there is recomputing, :ref:`checkpointing`. Networks in which samples mix:
-# :ref:`mixing-samples`.
+# **Next:** To make the same cut between two machines, read :ref:`cut-graphs`. To save
+# memory inside one graph by computing values again, read :ref:`checkpointing`. If your
+# network mixes the samples, read :ref:`mixing-samples`.
 #
 # .. asked: contrastive loss with a large batch; batch does not fit into memory;
 #    GradCache; embeddings in chunks; SimCLR or CLIP with small memory; large batch on

@@ -5,11 +5,11 @@ Score distillation (SDS): x.backward(v) with a v from a frozen denoiser
 =======================================================================
 
 A diffusion model knows what pictures look like, and you have a *scene* with parameters θ
-from which you render a picture. Score distillation, which became known through
-DreamFusion, changes the scene until the model likes its picture. There is no
-loss anywhere. You ask the frozen model for a tensor of the shape of the picture, and pass
-it to ``picture.backward(v)``. Why may you do this, and why do most programs write it as a
-loss with a ``detach`` in it?
+from which you render a picture. Score distillation, which became known through DreamFusion,
+changes the scene until the model likes its picture. There is no loss anywhere. You ask the
+frozen model for a tensor of the shape of the picture, and pass it to
+``picture.backward(v)``. Why may you do this, and why do most programs write a loss with a
+``detach`` in it instead?
 """
 
 # %%
@@ -26,7 +26,7 @@ import math
 import torch
 from torch import nn
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 centres = torch.tensor([[-1.5, 1.0], [1.5, -0.5]])
@@ -328,8 +328,8 @@ near_a_place = torch.cdist(end[:, None], torch.tensor([[-1.9], [0.1], [1.7]])).m
 assert near_a_place.values.max() < 0.2
 
 # %%
-# **Next:** :ref:`loss-for-a-gradient` has the two surrogate losses in a few lines, and
-# :ref:`where-v-comes-from` why ``v`` is all that ``x.backward`` needs to know. In
+# **Next:** :ref:`loss-for-a-gradient` shows the two surrogate losses in a few lines.
+# :ref:`where-v-comes-from` explains why ``v`` is all that ``x.backward`` needs to know. In
 # :ref:`classifier-guided-sampling` the gradient changes the picture itself instead of a
 # scene.
 #

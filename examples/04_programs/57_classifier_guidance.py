@@ -5,10 +5,10 @@ Classifier guidance in a diffusion sampler: one gradient for each sample
 ========================================================================
 
 A diffusion model draws pictures of anything. You want pictures of a certain class, and you
-have a classifier. In each step of the sampler the guided program asks in which direction
-the classifier becomes more certain, and goes a little that way. The line that asks is
-``torch.autograd.grad(log_p.sum(), x)``. Why the sum, if every picture wants its own
-gradient? And what would break it?
+have a classifier. In each step of the sampler, the guided program computes in which
+direction the classifier becomes more certain, and moves each picture a little that way. The
+line that computes the direction is ``torch.autograd.grad(log_p.sum(), x)``. Why is there a
+sum, if every picture needs its own gradient? And when would the sum give wrong gradients?
 """
 
 # %%
@@ -25,7 +25,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 corners = 2 * math.pi * torch.tensor([0.25, 7 / 12, 11 / 12])
@@ -324,9 +324,9 @@ kept = leaf - 0.1 * guidance(classifier, leaf, t, wanted[:6])
 assert kept.grad_fn is not None  # not under no_grad, x has a history
 
 # %%
-# **Next:** :ref:`ones` and :ref:`when-ones-mislead` are the course's pages about ones and
-# samples that look at each other. In :ref:`score-distillation` the gradient goes on to the
-# parameters of a scene.
+# **Next:** The course has two pages about ones and about samples that depend on each other,
+# :ref:`ones` and :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes
+# on to the parameters of a scene.
 #
 # .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
 #    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;

@@ -4,10 +4,11 @@ r"""
 Gradient penalty (WGAN-GP)
 ==========================
 
-A Wasserstein GAN trains a *critic*. It gives each picture a score, high for real ones and
-low for false ones, and the difference of the two means is to become a distance between
-the two crowds. That works only if the critic is not allowed to be steep: its slope has to
-stay near 1. So the loss contains a derivative, and every implementation has this line:
+A Wasserstein GAN trains a *critic*. The critic gives each picture a score, high for real
+pictures and low for false ones, and the difference of the two mean scores is to become a
+distance between the real pictures and the false ones. This works only if the critic is not
+allowed to be steep: its slope has to stay near 1. So the loss contains a derivative, and
+every implementation has this line:
 
 .. code-block:: text
 
@@ -20,9 +21,9 @@ What do the ones do here, and what is ``create_graph`` for?
 # The penalty
 # -----------
 #
-# The critic takes ``B`` points in the plane, and returns scores of shape ``(B, 1)``. We
-# want its slope at each point, a vector of two numbers with one length per point, and
-# punish the lengths that are not 1 (Gulrajani et al., 2017):
+# The critic takes ``B`` points in the plane, and returns scores of shape ``(B, 1)``. Its
+# slope at each point is a vector of two numbers. The penalty punishes every slope whose
+# length is not 1 (Gulrajani et al., 2017):
 #
 # .. math::
 #
@@ -243,10 +244,10 @@ root = zero.pow(2).sum(1).sqrt().sum()
 assert torch.autograd.grad(root, zero)[0].isnan().all()
 
 # %%
-# **Next:** questions about such penalties are answered in
-# :ref:`answers-gradient-in-the-loss`, from norms of images to the last bias under DDP.
-# Short types have their traps in :ref:`mixed-precision`, and what ``create_graph`` keeps in
-# memory is measured in :ref:`retain-or-create`.
+# **Next:** Questions about such penalties, from norms of images to the last bias under DDP,
+# are answered in :ref:`answers-gradient-in-the-loss`. For the traps of short dtypes, read
+# :ref:`mixed-precision`. :ref:`retain-or-create` measures what ``create_graph`` keeps in
+# memory.
 #
 # .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
 #    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double

@@ -6,20 +6,21 @@ Is the norm in weight_norm and spectral_norm differentiated?
 
 You normalise the weights of a layer, to make a training more even (``weight_norm``) or to
 keep a critic from becoming steep (``spectral_norm``). The weight that the layer uses is
-then computed, by dividing another one by a norm. This norm depends on the weight as well.
-Does ``backward`` know? It does: the norm is differentiated, and the gradient goes on to the
-parameter behind it. This explains some surprises: why ``layer.weight.grad`` is None, why
-the weights grow, and why two calls of the same layer can be two different functions.
+then computed by dividing another weight, which is a parameter, by a norm. This norm depends
+on the parameter as well. Does ``backward`` take this into account? It does: the norm is
+differentiated, too, and the gradient goes on to the parameter. This explains some
+surprises: why ``layer.weight.grad`` is None, why the weights grow, and why two calls of the
+same layer can be two different functions.
 """
 
 # %%
 # What is trained
 # ---------------
 #
-# We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, wrap it in each
-# of the two, and look at what it has for parameters then. The loss is the sum of the
-# outputs at the input (1, 1), so that the gradient with respect to the weight itself is all
-# ones:
+# We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of the
+# two normalisations to it, and look at the parameters that the layer has afterwards. The
+# loss is the sum of the outputs at the input (1, 1), so that the gradient with respect to
+# the weight itself is all ones:
 
 import warnings
 
@@ -262,9 +263,9 @@ for training, accesses in ((False, 0), (True, 0), (True, 300)):
 assert found == [True, False, True]
 
 # %%
-# **Next:** :ref:`gradient-penalty` punishes the slope where ``spectral_norm`` bounds it.
-# :ref:`eigenvectors-nan` is about singular vectors inside a loss, and :ref:`grad-is-none`
-# about all the reasons why ``.grad`` is None.
+# **Next:** ``spectral_norm`` bounds the slope of a network. To punish the slope instead,
+# read :ref:`gradient-penalty`. :ref:`eigenvectors-nan` is about singular vectors inside a
+# loss. For all the reasons why ``.grad`` can be None, read :ref:`grad-is-none`.
 #
 # .. asked: weight norm; spectral norm; parametrization; reparametrised weight has no
 #    grad; gradient through a normalised weight; weight_g and weight_v

@@ -337,9 +337,9 @@ assert not constant.requires_grad
 assert J.requires_grad
 
 # %%
-# **Next:** :ref:`jacobian-per-sample` has more ways to a Jacobian for each sample.
-# :ref:`trace-and-norm` compares estimates with random ``v``, and :ref:`ode-adjoint`
-# trains through the solver of a continuous flow.
+# **Next:** For more ways to compute a Jacobian for each sample, read
+# :ref:`jacobian-per-sample`. :ref:`trace-and-norm` compares estimates with random ``v``,
+# and :ref:`ode-adjoint` trains through the solver of a continuous flow.
 #
 # .. asked: log determinant of the Jacobian; normalising flow; change of variables;
 #    RealNVP; log det J expensive; flow likelihood; triangular Jacobian

@@ -6,9 +6,9 @@ Neural ODEs: backward through the solver, or the adjoint equation?
 
 A solver of differential equations stands in the middle of your model, and you want the
 gradient with respect to the parameters of the equation. There are two well-known ways. You
-can let PyTorch record all steps of the solver and walk back through them. Or you can solve
-a second equation, the *adjoint* one, backwards in time, and record nothing. They do not
-give the same numbers. Which of them is right, and when does the second one fail?
+can let PyTorch record all steps of the solver and go back through them. Or you can solve a
+second equation, the *adjoint* one, backwards in time, and record nothing. The two ways do
+not give the same numbers. Which of them is right, and when does the second one fail?
 """
 
 # %%
@@ -328,8 +328,8 @@ assert (slopes[0] - slopes[1]).norm() < 1e-3 * slopes[0].norm()
 
 # %%
 # **Next:** :ref:`through-time` shows what a long chain does to a gradient. In
-# :ref:`implicit-differentiation` a fixed point takes the place of the end time, and
-# :ref:`log-det-of-a-flow` needs the density of such a flow.
+# :ref:`implicit-differentiation` the solver looks for a fixed point instead of stopping at
+# an end time. For the density of a flow, read :ref:`log-det-of-a-flow`.
 #
 # .. asked: neural ODE; adjoint method; backpropagate through an ODE solver; torchdiffeq
 #    adjoint; memory of an ODE solver; gradient of an integrator

@@ -4,21 +4,21 @@ r"""
 Implicit differentiation through a solver
 =========================================
 
-In the middle of your program a solver runs. It finds an equilibrium, the root of an
+A solver runs in the middle of your program. It finds an equilibrium, the root of an
 equation, or a fixed point, in sixty iterations or in six thousand, and you want to know how
-the result depends on a parameter. You could let PyTorch record all the iterations and walk
-back through them, as long as the memory lasts. But how the solver has found the solution
-does not matter. The *equation* that it solves knows the derivative already, and the way
-back is one more solution, with ``v`` on the right-hand side.
+the result depends on a parameter. You could let PyTorch record all the iterations and go
+back through them, as long as the memory lasts. But it does not matter how the solver has
+found the solution. The *equation* that it solves already determines the derivative, and the
+backward pass solves one more equation, with ``v`` on the right-hand side.
 """
 
 # %%
 # A fixed point
 # -------------
 #
-# Our solver looks for a ``y`` that a map leaves as it is, :math:`y=h(y,\theta)`. It starts
-# at zero, applies the map sixty times, and raises if ``y`` is still moving then. ``y`` and
-# the parameter θ have six numbers each:
+# Our solver looks for a ``y`` that a map leaves unchanged, :math:`y=h(y,\theta)`. It starts
+# at zero, applies the map sixty times, and raises an error if ``y`` is still moving after
+# that. ``y`` and the parameter θ have six numbers each:
 
 import torch
 
@@ -260,9 +260,9 @@ assert (wrong - right).abs().max() > 0.1
 torch.testing.assert_close(guess.detach(), torch.atanh(goal) - W @ goal, atol=1e-3, rtol=0)
 
 # %%
-# **Next:** a network that is a fixed point: :ref:`deep-equilibrium`. Functions of your own:
-# :ref:`custom-function`. The VJP of a linear solve: :ref:`deriving-vjps`. Many products at
-# one point: :ref:`linearize`.
+# **Next:** For a network whose output is a fixed point, read :ref:`deep-equilibrium`. To
+# write a Function of your own, read :ref:`custom-function`. :ref:`deriving-vjps` derives
+# the VJP of a linear solve. To compute many products at one point, read :ref:`linearize`.
 #
 # .. asked: implicit differentiation; differentiate through a solver; fixed point layer;
 #    deep equilibrium model; implicit function theorem; gradient of an optimum; root

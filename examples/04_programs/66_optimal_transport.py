@@ -7,9 +7,9 @@ Must I backpropagate through Sinkhorn's iterations?
 You have two clouds of points, for example samples from your model and samples from the
 data, and you want to move the first onto the second. Nobody has told you which point
 belongs to which. *Optimal transport* finds out. It computes a plan that says how much of
-each point goes where, by some hundreds of iterations named after Sinkhorn. Do you have to
-record them all to get a gradient? For the usual loss you don't, and the plan itself is the
-``v`` that you pass.
+each point goes where, in some hundreds of iterations that are named after Sinkhorn. Do you
+have to record all these iterations to get a gradient? For the usual loss you don't, and the
+plan itself is the ``v`` that you pass.
 """
 
 # %%
@@ -28,8 +28,9 @@ record them all to get a gradient? For the usual loss you don't, and the plan it
 #
 # The first sum is the cost. The second is an entropy. It makes the plan a little blurred,
 # and easy to compute. Sinkhorn's steps look for two vectors, ``f`` and ``g``, which are
-# called potentials, and in turn make the rows right and the columns. They are written in
-# logarithms, because :math:`e^{-C/\varepsilon}` is 0 in float32 if ε is small:
+# called potentials, and make the sums of the rows and the sums of the columns right in
+# turn. They are written in logarithms, because :math:`e^{-C/\varepsilon}` is 0 in float32
+# if ε is small:
 
 import torch
 
@@ -273,8 +274,9 @@ assert abs(logs - 1) < 1e-3
 assert blurred[-1].norm(dim=1).mean() < 0.3
 
 # %%
-# **Next:** other solvers in the middle of a model: :ref:`implicit-differentiation`. A
-# minimum inside a loss: :ref:`hypergradients`. A ``v`` that comes from elsewhere:
+# **Next:** If another solver is in the middle of your model, read
+# :ref:`implicit-differentiation`. If your loss contains the result of a minimisation, read
+# :ref:`hypergradients`. If your ``v`` comes from another program, read
 # :ref:`external-loss`.
 #
 # .. asked: optimal transport; Sinkhorn gradient; Wasserstein loss; differentiate

@@ -5,11 +5,11 @@ How do I differentiate through training? Hypergradients, influence
 ==================================================================
 
 Some numbers are not trained but chosen: the weight of a penalty, the learning rate, how
-much each sample counts. You could try twenty values of one of them. With six of them, a
-grid would need millions of trainings. So you would like a gradient: if I change this
+much each sample counts. You could try twenty values of one of them. With six such numbers,
+a grid would need millions of trainings. So you would like a gradient: if I change this
 number a little and train again, how does the loss on *other* data change? The optimiser
-does not know, and ``backward`` stops at it without a word. There are two ways around this,
-and a vector ``v`` stands in the middle of the second.
+cannot tell you, and ``backward`` stops at it without a message. There are two ways around
+this, and a vector ``v`` is at the centre of the second.
 """
 
 # %%
@@ -327,8 +327,8 @@ assert influence.argmin() == actual.argmin()
 assert by_rate < 0
 
 # %%
-# **Next:** :ref:`implicit-differentiation` does the same for any solver, and
-# :ref:`optimizer-closures` has an SGD of torch that records its steps.
+# **Next:** :ref:`implicit-differentiation` does the same for any solver. For an SGD in
+# torch that records its steps, read :ref:`optimizer-closures`.
 #
 # .. asked: hypergradient; bilevel optimisation; differentiate through training;
 #    gradient of the validation loss; learn the learning rate; MAML; influence

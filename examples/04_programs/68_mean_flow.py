@@ -19,9 +19,10 @@ forwards and not backwards (a :term:`JVP`): ``torch.func.jvp`` with the
 #
 # To make a new image we start at noise and go back to time 0. But many lines pass through
 # the same point, and a network can only learn the mean of their velocities there. So one
-# has to follow it in small steps, as it changes on the way. MeanFlow teaches the network
-# another quantity, the *average* velocity u(z, r, t) of the walk from time t back to an
-# earlier time r. With it the walk is a single step, :math:`z_r=z_t-(t-r)\,u(z_t,r,t)`.
+# has to follow this mean in small steps, because it changes on the way. MeanFlow teaches
+# the network another quantity, the *average* velocity u(z, r, t) of the walk from time t
+# back to an earlier time r. With it the walk is a single step,
+# :math:`z_r=z_t-(t-r)\,u(z_t,r,t)`.
 #
 # How can one learn an average without walking? Write the last formula as
 # :math:`(t-r)\,u=z_t-z_r` and let t grow a little, with r fixed. On the left the product
@@ -330,9 +331,9 @@ torch.testing.assert_close(arrived, 2 * (u - target) / 256)
 # Where next
 # ----------
 #
-# What may stand inside such a ``jvp``: :ref:`meanflow-jvp`. A push and a pull of one
-# Jacobian: :ref:`dot-product-test`. Neural ODEs, which walk in training too:
-# :ref:`ode-adjoint`.
+# To find out what may stand inside such a ``jvp``, read :ref:`meanflow-jvp`.
+# :ref:`dot-product-test` compares a push and a pull through the same Jacobian. For neural
+# ODEs, which take small steps in training, too, read :ref:`ode-adjoint`.
 #
 # .. asked: MeanFlow; jvp in MeanFlow; average velocity; one-step generation;
 #    consistency model with jvp; jvp for training a consistency model; stop gradient of

@@ -6,7 +6,7 @@ A deep equilibrium model: train a layer that is iterated until it settles
 
 A deep equilibrium model (DEQ; Bai et al., 2019) applies the same layer again and again,
 until its output no longer changes. You do not have to keep these iterations for
-``backward``. One hook on the result is enough. It receives ``v`` and answers with what
+``backward``. One hook on the result is enough. The hook receives ``v`` and returns what
 infinitely many layers would have made of it.
 """
 
@@ -378,9 +378,9 @@ assert abs(wrong.item() - curvature.item()) > 0.1
 # Where next
 # ----------
 #
-# The same with a solver and an ``autograd.Function``: :ref:`implicit-differentiation`. What
-# hooks may do: :ref:`answers-hooks`. Short answers about fixed points:
-# :ref:`through-a-solver`.
+# To do the same with a solver and an ``autograd.Function``, read
+# :ref:`implicit-differentiation`. For what hooks may do, read :ref:`answers-hooks`. Short
+# answers about fixed points are in :ref:`through-a-solver`.
 #
 # .. asked: deep equilibrium model; DEQ backward hook; fixed point layer; implicit layer
 #    with a hook; register_hook and fixed point solver; gradient of a fixed point;

@@ -4,11 +4,11 @@ r"""
 What does DistributedDataParallel do to v?
 ==========================================
 
-A training that works on one GPU is to run on two. You wrap the model in
-``DistributedDataParallel``, start two processes, and give each of them half of every
-batch. What has to change in the loss, so that you train the same network as before? The
-answer depends on one fact: DDP *averages* gradients over the processes. With ``K``
-processes, every ``v`` is divided by ``K``, whatever your loss is.
+Your training program works on one GPU and is to run on two. You wrap the model in
+``DistributedDataParallel``, start two processes, and give each of them half of every batch.
+What has to change in the loss, so that you train the same network as before? The answer
+depends on one fact: DDP *averages* gradients over the processes. With ``K`` processes,
+every ``v`` is divided by ``K``, whatever your loss is.
 """
 
 # %%
@@ -241,9 +241,10 @@ assert not torch.allclose(torch.tensor(together["sum"]), loss_alone, rtol=0.5, a
 assert alone[-1] < 0.01 < 1 < alone[0]
 
 # %%
-# **Next:** :ref:`ddp-messages` goes through what DDP warns of and refuses.
-# :ref:`token-mean` counts before it averages, and :ref:`gradient-penalty` has the penalty
-# itself. Where the parameters are cut into parts as well, read :ref:`sharded-parameters`.
+# **Next:** :ref:`ddp-messages` goes through what DDP warns of and refuses. To count tokens
+# before you average, read :ref:`token-mean`. For the gradient penalty itself, read
+# :ref:`gradient-penalty`. If the parameters are divided among the processes as well, read
+# :ref:`sharded-parameters`.
 #
 # .. asked: DistributedDataParallel gradient; gradients averaged over GPUs; result half
 #    as large on two GPUs; sum or mean of gradients over processes; DDP loss scaling;

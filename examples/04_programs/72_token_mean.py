@@ -8,8 +8,8 @@ You train a language model. The batch is too large for one GPU, so it is cut int
 micro-batches, and these are spread over several processes. Each micro-batch has its own
 mean loss, the gradients are accumulated and averaged, and nothing looks wrong. But the
 sequences have different lengths, and a mean of means counts a token in a short sequence
-many times as much as one in a long sequence. The cure is to count first, and then to give
-every token of the whole batch the same ``v``.
+many times as much as one in a long sequence. The remedy is to count the tokens first, and
+then to give every token of the whole batch the same ``v``.
 """
 
 # %%
@@ -194,9 +194,9 @@ assert mean.isnan()
 assert not g.any()
 
 # %%
-# **Next:** :ref:`across-processes` shows what DDP does to ``v``. :ref:`loss-as-v` has more
-# losses that are weights, and :ref:`accumulate-in-half` adds a scaler and a clip. If one
-# loss needs all rows at once, read :ref:`gradient-cache`.
+# **Next:** :ref:`across-processes` shows what DDP does to ``v``. For more losses that are
+# weights, read :ref:`loss-as-v`. :ref:`accumulate-in-half` adds a scaler and clipping to
+# the loop. If one loss needs all rows at once, read :ref:`gradient-cache`.
 #
 # .. asked: gradient accumulation for language models; mean over tokens;
 #    num_items_in_batch; loss normalisation with padding; accumulation gives another

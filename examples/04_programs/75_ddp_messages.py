@@ -7,15 +7,16 @@ DDP and DataParallel: do their warnings change my gradient?
 The training runs on several GPUs, and the log is full of messages. Two are warnings, *Grad
 strides do not match bucket view strides* and *Was asked to gather along dimension 0*. Two
 are errors, *Expected to have finished reduction* and *Expected to mark a variable ready
-only once*. The warnings leave the gradients right, the second if you take the mean of what
-it gathers. The errors stop a step. What does change a gradient is silent, and the same
-mechanism explains it, so we bring all of them about and look.
+only once*. The first warning leaves the gradients right, and so does the second if you take
+the mean of the losses that are gathered. The errors stop a step. What does change a
+gradient raises no message, but the same mechanism explains it. So we bring about all of
+these cases and look at the gradients.
 """
 
 # %%
-# One process is enough. ``DistributedDataParallel`` averages over ``K`` = 1 processes then,
-# and has the same hooks and the same complaints. The meeting place is memory, and the
-# backend is gloo, on the CPU:
+# One process is enough to see all this. ``DistributedDataParallel`` then averages over
+# ``K`` = 1 processes, but has the same hooks and gives the same messages. The store through
+# which processes would meet is in memory, and the backend is gloo, on the CPU:
 
 import warnings
 
@@ -230,8 +231,8 @@ assert alone.used.bias.grad.tolist() == sent[0] == [6, 6]
 assert shares == [1 / 3, 1, 1]
 
 # %%
-# **Next:** :ref:`across-processes` shows what DDP does to ``v``, and :ref:`checkpointing`
-# what a checkpoint does. The messages have pages of their own as well:
+# **Next:** :ref:`across-processes` shows what DDP does to ``v``. For what a checkpoint
+# does, read :ref:`checkpointing`. Two of the messages also have their own pages,
 # :ref:`error-ddp-unused-parameters` and :ref:`error-ddp-ready-only-once`.
 #
 # .. asked: DDP warning; grad strides do not match bucket view; was asked to gather

@@ -5,23 +5,23 @@ Can several processes share one Jacobian?
 =========================================
 
 Your function is a simulation, one run takes a second, and you want its whole
-:term:`Jacobian`. With a thousand outputs that is a thousand runs backwards. You have eight
-processes. Can each of them take an eighth of the work? It can, because the rows of a
+:term:`Jacobian`. With a thousand outputs this takes a thousand backward passes. You have
+eight processes. Can each of them take an eighth of the work? It can, because the rows of a
 Jacobian are :term:`vector-Jacobian products <vector-Jacobian product>` that know nothing of
-each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere, and whoever
-has a spare moment may take it. :func:`pullback.distributed.jacobian` shares them out, and
-gives the whole of ``J`` to each process.
+each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere, and any
+process may compute it. :func:`pullback.distributed.jacobian` shares the rows out among the
+processes, and gives the whole of ``J`` to each of them.
 """
 
 # %%
 # The program
 # -----------
 #
-# Save it as ``share_a_jacobian.py``, and start it with the line at its top. The first half
-# of the main part is all that a real program needs: join the group, and make the *same call
-# in every process*, with the same function and the same ``x``. Our ``f`` has five outputs
-# and three inputs. It notes each ``v`` that reaches it, so that we see who takes which row.
-# The second half tries four mistakes:
+# Save the program below as ``share_a_jacobian.py``, and start it with the line at its top.
+# The first half of the main part is all that a real program needs: join the group, and make
+# the *same call in every process*, with the same function and the same ``x``. Our ``f`` has
+# five outputs and three inputs. It notes each ``v`` that reaches it, so that we see who
+# takes which row. The second half tries four mistakes:
 #
 # .. literalinclude:: /../examples/04_programs/processes/share_a_jacobian.py
 #    :language: python
@@ -146,9 +146,9 @@ for line in printed[14:16]:
     assert json.loads(line.partition(": ")[2]) == [2, 4, 3]
 
 # %%
-# **Next:** :ref:`jacobian-row-by-row` computes the rows in one process, and
-# :ref:`sparse-jacobian` needs fewer products if there are many zeros. Gradients that
-# processes average are in :ref:`across-processes`.
+# **Next:** To compute the rows in one process, read :ref:`jacobian-row-by-row`. If the
+# Jacobian has many zeros, :ref:`sparse-jacobian` shows how to need fewer products. For
+# gradients that are averaged over processes, read :ref:`across-processes`.
 #
 # .. asked: Jacobian on several GPUs; distribute rows of the Jacobian; parallel
 #    Jacobian; share a Jacobian among processes

@@ -4,13 +4,13 @@ r"""
 Does y.backward(v) work under FSDP and tensor parallelism?
 ==========================================================
 
-Your model does not fit on one GPU any more, so that each process keeps only a part of every
-parameter. You call ``y.backward(v)`` as before. What shape has ``v`` now, and what do you
-find in ``.grad``? In short: under FSDP, ``v`` belongs to the ``y`` of *this* process, the
-gradients are averaged as under DDP, and ``.grad`` holds this process's part of the average.
-Under tensor parallelism all processes compute one ``y`` together, so they pass the same
-``v``, and nothing is averaged. And ``torch.autograd.grad`` with respect to the parameters
-goes past the averaging without a word.
+Your model does not fit on one GPU any more, so each process keeps only a part of every
+parameter. You call ``y.backward(v)`` as before. What shape does ``v`` have now, and what do
+you find in ``.grad``? In short: under FSDP, ``v`` belongs to the ``y`` of *this* process,
+the gradients are averaged as under DDP, and ``.grad`` holds this process's part of the
+average. Under tensor parallelism all processes compute one ``y`` together, so they pass the
+same ``v``, and nothing is averaged. And if you call ``torch.autograd.grad`` with respect to
+the parameters, the averaging is left out without a message.
 """
 
 # %%
@@ -167,9 +167,9 @@ for rank in (0, 1):
     torch.testing.assert_close(local, w.chunk(2)[rank] @ A.chunk(2)[rank])
 
 # %%
-# **Next:** :ref:`across-processes` has what DDP averages and what it does not, and
-# :ref:`rows-across-ranks` has a :term:`Jacobian` that processes share. A model that is cut
-# into stages is in :ref:`cut-graphs`.
+# **Next:** :ref:`across-processes` shows what DDP averages and what it does not. To share
+# the rows of a :term:`Jacobian` among processes, read :ref:`rows-across-ranks`. For a model
+# that is cut into stages, read :ref:`cut-graphs`.
 #
 # .. asked: FSDP gradient; tensor parallel gradient; DTensor; sharded parameters and
 #    backward; gradient shard; clip gradients with FSDP

@@ -6,10 +6,10 @@ In which dtype do v and .grad arrive under autocast?
 
 You put ``torch.autocast`` around your forward pass, and the training runs in half the
 memory. Your weights are float32 as before, and so is ``.grad``. But what happens in
-between? The gradient that travels back is in bfloat16 or float16 for most of its way. Its
-last station turns it into float32, which does not bring back the digits that were lost. And
-float16 cannot hold every ``v``, which is why there is a ``GradScaler``. Here we follow one
-gradient from station to station.
+between? The gradient that travels back is in bfloat16 or float16 for most of its way. At
+its last station it is converted to float32, which does not bring back the digits that were
+lost. And float16 cannot hold every ``v``, which is why there is a ``GradScaler``. Here we
+follow one gradient from station to station.
 """
 
 # %%
@@ -223,8 +223,8 @@ assert 0 < torch.tensor(6e-8).half().item() < 6.1e-8
 
 # %%
 # **Next:** :ref:`accumulate-in-half` is a whole training loop, and :ref:`grad-scaler-order`
-# explains the order of its calls. Other dtypes of ``v`` are in :ref:`silent-traps`, and the
-# penalty itself in :ref:`gradient-penalty`.
+# explains the order of its calls. For a ``v`` of another dtype, read :ref:`silent-traps`.
+# For the penalty itself, read :ref:`gradient-penalty`.
 #
 # .. asked: autocast gradients; bf16 gradients; half precision gradient; float16
 #    underflow; dtype of grad under amp; mixed precision and second derivatives; dtype

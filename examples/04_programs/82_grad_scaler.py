@@ -5,10 +5,10 @@ In what order do scale, backward, unscale, clip and step go?
 ============================================================
 
 You train in float16 with a ``GradScaler``, accumulate two micro-batches, and clip. That
-makes six calls in each step, and there are many orders to write them in. Some of them
-raise, but others train a thousand times too slowly and say nothing. You don't have to learn
-the order by heart. It follows from one fact: between ``backward`` and ``unscale_``, every
-gradient is too large by the same factor.
+makes six calls in each step, and there are many orders to write them in. Some of these
+orders raise an error, but with others the network trains a thousand times too slowly and
+you get no message. You don't have to learn the order by heart. It follows from one fact:
+between ``backward`` and ``unscale_``, every gradient is too large by the same factor.
 """
 
 # %%
@@ -16,10 +16,10 @@ gradient is too large by the same factor.
 # --------------------
 #
 # float16 has nothing between 0 and 0.00000006, and many gradients are smaller. So the loss
-# is multiplied by a large number ``S`` before ``backward``. This is a ``v``: in place of
-# the 1 with which the walk begins, it begins with ``S``, and as the product is linear,
-# everything that arrives is ``S`` times as large, and survives. At the end somebody has
-# to divide by ``S``.
+# is multiplied by a large number ``S`` before ``backward``. This number is a ``v``: the
+# backward pass begins with ``S`` instead of 1. Since the product is linear, every gradient
+# is ``S`` times as large, and so small gradients survive. At the end the gradients have to
+# be divided by ``S``.
 #
 # We take numbers that can be followed by hand, four rows in two micro-batches, and a scale
 # of 1024:
@@ -327,9 +327,10 @@ assert abs(lengths[0] - 1) < 1e-3
 assert abs(lengths[1] * 256 - 1) < 1e-2
 
 # %%
-# **Next:** a whole loop with unequal batches: :ref:`accumulate-in-half`. Which dtype
-# arrives where: :ref:`mixed-precision`. The penalty: :ref:`gradient-penalty`. LBFGS takes
-# no scaler: :ref:`optimizer-closures`.
+# **Next:** For a whole loop with unequal batches, read :ref:`accumulate-in-half`. For the
+# dtype that arrives at each place, read :ref:`mixed-precision`. For the gradient penalty,
+# read :ref:`gradient-penalty`. LBFGS takes no scaler, and :ref:`optimizer-closures`
+# explains how to use it.
 #
 # .. asked: GradScaler order; unscale then clip; amp with gradient accumulation;
 #    scaler.step and scaler.update; loss scaling; clip gradients with amp

@@ -5,18 +5,18 @@ A big batch in half precision: accumulate, unscale, clip, step
 ==============================================================
 
 The batch that you want does not fit into memory, float16 would make it fit better, and the
-paper clips the gradient. Each of the three is a few lines in every tutorial, and together
-they have to stand in one particular order. Here is the whole training loop, with a last
-batch that is not full. In all of it there is one ``v``: the scale, divided by the number of
-rows.
+paper clips the gradient. Accumulating, scaling and clipping take a few lines each in every
+tutorial, but together these lines have to stand in one particular order. Here is the whole
+training loop, with a last batch that is not full. In all of it there is one ``v``: the
+scale, divided by the number of rows.
 """
 
 # %%
 # Our rows are points on three spirals, and a network is to learn to which spiral each point
 # belongs. There are 580 of them. We pretend that only 32 fit into memory at once (a
 # *micro-batch*), and want a step for every 128, which is four micro-batches. This does not
-# come out even: 580 rows are eighteen micro-batches and a rest of 4 rows. So the last of
-# the five steps has two full micro-batches and these 4 rows.
+# come out even: 580 rows make eighteen micro-batches, and 4 rows are left over. So the last
+# of the five steps has two full micro-batches and these 4 rows.
 
 import torch
 from torch import nn
@@ -299,9 +299,9 @@ assert [len(y) for _, y in [*in_groups(loader, 4)][-1]] == [32, 32, 4]
 # Where next
 # ----------
 #
-# Each wrong order, with its number: :ref:`grad-scaler-order`. Which dtype arrives where:
-# :ref:`mixed-precision`. When the rows have different lengths, and on several ranks:
-# :ref:`token-mean`.
+# To see what each wrong order does to the numbers, read :ref:`grad-scaler-order`. For the
+# dtype that arrives at each place, read :ref:`mixed-precision`. If the rows have different
+# lengths, or if you train on several ranks, read :ref:`token-mean`.
 #
 # .. asked: gradient accumulation with mixed precision; GradScaler and accumulation;
 #    clip gradients with accumulation; unscale_ before clip; order of scale, unscale,

@@ -9,7 +9,7 @@ Somebody recommends LBFGS. You change the line that makes the optimiser, and the
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS looks
 at the loss at several places, up to some twenty-five times by default, and each time it
 wants the loss *and* the gradient. So you hand it a function, the *closure*, that it can
-call as often as it likes. What has to stand in it, and where does ``v`` go?
+call as often as it likes. What does the closure have to contain, and where does ``v`` go?
 """
 
 # %%
@@ -343,10 +343,10 @@ assert 3 * needed["LBFGS"] < needed["Adam"]
 assert len(with_half) > 1.5 * len(with_right_v)
 
 # %%
-# **Next:** why gradients add up: :ref:`gradient-doubled`. Derivatives with respect to
-# settings of a training, through many steps or none: :ref:`hypergradients`. The limit of
-# many steps: :ref:`implicit-differentiation`. A stale copy of a weight:
-# :ref:`mixed-precision`.
+# **Next:** :ref:`gradient-doubled` explains why gradients add up. To differentiate with
+# respect to the settings of a training, through many steps or none, read
+# :ref:`hypergradients`. For the limit of many steps, read :ref:`implicit-differentiation`.
+# For a stale copy of a weight, read :ref:`mixed-precision`.
 #
 # .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;
 #    closure and zero_grad; line search; fit a curve with LBFGS

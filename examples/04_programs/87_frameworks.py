@@ -7,19 +7,20 @@ Accelerate or Lightning calls backward for me: where does v go?
 Your training loop ended in ``y.backward(v)``, because the slope of the cost came from a
 program that PyTorch cannot look into. Now the loop has been moved to Accelerate, Lightning
 or DeepSpeed, and the framework calls ``backward``. Is there still a place for ``v``? There
-is: Accelerate and Lightning hand on what you give them as keywords, and where a framework
-takes nothing but a scalar loss, you can fold ``v`` into one. But look at what they do on
-the way. In our case the training suddenly goes four times as slowly.
+is: Accelerate and Lightning pass your keyword arguments on to ``backward``, and if a
+framework takes nothing but a scalar loss, you can fold ``v`` into such a loss. But look at
+what the frameworks do on the way. In our case the training suddenly goes four times as
+slowly.
 """
 
 # %%
 # A slope from outside
 # --------------------
 #
-# A network gets two numbers for each sample and proposes a setting ``y`` of a machine. What
-# a setting costs is known to a simulator only, here a function in NumPy. It returns the
-# mean cost of a batch, and the slope of this mean with respect to each setting, of the
-# shape ``(B, 1)``, like ``y``. That is the ``v`` to pass:
+# A network gets two numbers for each sample and proposes a setting ``y`` of a machine. Only
+# a simulator, which is a function in NumPy here, knows what a setting costs. It returns the
+# mean cost of a batch, and the slope of this mean with respect to each setting. This slope
+# has the shape ``(B, 1)``, like ``y``, and is the ``v`` to pass:
 
 import numpy as np
 import torch
@@ -312,10 +313,11 @@ assert by_scalar[-10:, 1].mean() > by_scalar[lowest, 1] + 3
 assert by_scalar[-10:, 0].mean() < by_scalar[lowest, 0]
 
 # %%
-# **Next:** why the folded sum is the same: :ref:`same-v`. Accumulation:
-# :ref:`gradient-doubled`. Slopes from outside, without a framework: :ref:`external-loss`.
-# DDP and FSDP behind the framework: :ref:`across-processes`, :ref:`sharded-parameters`.
-# Short answers: :ref:`answers-frameworks`.
+# **Next:** :ref:`same-v` explains why the folded sum has the same gradient. For
+# accumulation, read :ref:`gradient-doubled`. To use a slope from outside without a
+# framework, read :ref:`external-loss`. If the framework runs DDP or FSDP, read
+# :ref:`across-processes` or :ref:`sharded-parameters`. Short answers are in
+# :ref:`answers-frameworks`.
 #
 # .. asked: Lightning manual backward; Accelerate backward with gradient; DeepSpeed
 #    backward; Hugging Face Trainer backward; pass gradient to a trainer; framework

@@ -4,8 +4,8 @@ r"""
 Case studies in three questions
 ===============================
 
-Answer each before you run the cell under it: the cell compares the answers that people
-give and says which one holds.
+Here are three questions. Answer each of them before you run the cell below it. The cell
+compares the answers that people give, and shows which one is right.
 """
 
 # %%
@@ -102,4 +102,4 @@ assert (once[1], twice[1]) == (1, 2)
 # Where next
 # ----------
 #
-# What surprises people on the way: :ref:`chapter-5`.
+# The next chapter is about what surprises people on the way: :ref:`chapter-5`.

@@ -6,15 +6,16 @@ A Function whose backward is a VJP
 
 Some operation is missing in PyTorch, or its derivative is not the one that you want, and so
 you write a :class:`torch.autograd.Function` with a ``backward`` of your own. That
-``backward`` does for your operation what ``y.backward(v)`` does for a whole program. Its
-argument, often called ``grad_output``, is the vector that reaches the operation, in the
-shape of its output. What it returns is :math:`J^\top v`, in the shape of its input.
+``backward`` does for your operation what ``y.backward(v)`` does for a whole program. The
+argument of ``backward``, often called ``grad_output``, is the vector ``v`` that arrives at
+the output of the operation, and it has the shape of that output. ``backward`` returns
+:math:`J^\top v`, which has the shape of the operation's input.
 """
 
 # %%
 # Our first operation is the cube, :math:`y_i=x_i^3`. Its :term:`Jacobian` is diagonal with
-# the entries :math:`3x_i^2`, so its :term:`VJP` is :math:`3x_i^2v_i`. This needs ``x``, and
-# so ``forward`` puts ``x`` aside for later:
+# the entries :math:`3x_i^2`, so its :term:`VJP` has the entries :math:`3x_i^2v_i`. To
+# compute them, ``backward`` needs ``x``, and so ``forward`` saves ``x`` for it:
 
 import torch
 from torch.autograd import Function
@@ -34,8 +35,9 @@ class Cube(Function):
 
 
 # %%
-# You call it through ``apply``. In the first call below, ``v`` arrives as we pass it. In
-# the second, the cube is followed by a factor of 7, and what arrives is 7 times as large:
+# You call the Function through ``apply``. In the first call below, ``backward`` receives
+# ``v`` as we pass it. In the second, the cube is multiplied by 7, and so the ``v`` that
+# ``backward`` receives is 7 times as large:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0, 100.0])
@@ -49,7 +51,8 @@ Cube.apply(x).backward(v)
 #
 # ``backward`` returns one value for each argument of ``forward`` after ``ctx``. For an
 # argument that is not a tensor, this value is ``None``. ``ctx.needs_input_grad`` says for
-# which arguments a gradient is wanted, so that you need not compute the others:
+# which arguments a gradient is wanted, so that you need not compute the gradients for the
+# others:
 
 
 class Product(Function):
@@ -67,7 +70,8 @@ class Product(Function):
 
 
 # %%
-# Here ``b`` does not require a gradient, so the product for it is never computed:
+# Here ``b`` does not require a gradient, so the gradient with respect to ``b`` is never
+# computed:
 
 a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0])
 y = Product.apply(a, b, 2)
@@ -79,8 +83,9 @@ torch.autograd.grad(y, a, torch.ones(2))
 # -----------------------------
 #
 # If ``forward`` returns several outputs, ``backward`` receives a :term:`cotangent` for each
-# of them, and has to add up what they contribute. An output that has no derivative, such as
-# the indices that ``sort`` returns, is declared with ``mark_non_differentiable``:
+# output, and has to add up what the cotangents contribute to the gradient. If an output has
+# no derivative, as the indices that ``sort`` returns have none, declare it with
+# ``mark_non_differentiable``:
 
 
 class Ordered(Function):
@@ -103,10 +108,11 @@ class Ordered(Function):
 
 
 # %%
-# If nobody uses an output, zeros arrive for it. After ``set_materialize_grads(False)`` None
-# arrives instead, which saves the work of making zeros. Your rule then has to expect None
-# for any of its outputs, including the first. Here the first output is used alone, and then
-# the second:
+# If an output is not used, ``backward`` receives zeros for it. After
+# ``ctx.set_materialize_grads(False)`` it receives None instead, which saves the work of
+# making the zeros. Your ``backward`` then has to be prepared for None in place of any
+# cotangent, including the first. Below we use only the first output, and then only the
+# second:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
 for materialize in (True, False):
@@ -117,8 +123,9 @@ for materialize in (True, False):
 pulled, [output.requires_grad for output in outputs]
 
 # %%
-# If ``forward`` overwrites its input, say so with ``mark_dirty``. Without it the tensor has
-# new numbers, but autograd still knows only its old history, whose slope is 1:
+# If ``forward`` overwrites its input, declare this with ``mark_dirty``. Without the
+# declaration the tensor holds the new numbers, but autograd still knows only the old
+# history of the tensor, which has the slope 1:
 
 
 class Double(Function):
@@ -141,10 +148,11 @@ for declare in (True, False):
 # ---------------
 #
 # PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is still called. The
-# first rule flips the sign, which is known as *gradient reversal*. The second rule returns
-# two gradients where one is due. The third returns a gradient of the wrong shape, and the
-# fourth returns float64 in a larger shape:
+# rules as the ``backward`` of a Function whose ``forward`` returns ``x`` unchanged. Even
+# then, PyTorch calls ``backward``. The first rule flips the sign, which is known as
+# *gradient reversal*. The second rule returns two gradients although only one is expected.
+# The third returns a gradient of the wrong shape, and the fourth returns a float64 gradient
+# in a larger shape:
 
 
 class Same(Function):
@@ -160,15 +168,17 @@ for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().exp
         print(error)
 
 # %%
-# The wrong number of gradients and the wrong shape raise errors, though extra values that
-# are None would pass. The last rule does pass. It is cast to float32, and because an input
-# of shape ``(3,)`` could have been broadcast to ``(4, 3)``, PyTorch adds up the four rows.
+# The wrong number of gradients and the wrong shape raise errors, though PyTorch would
+# accept extra values that are None. PyTorch does accept the gradient that the last rule
+# returns. It casts this gradient to float32, and because an input of shape ``(3,)`` could
+# have been broadcast to ``(4, 3)``, it adds up the four rows.
 #
-# *Why is my backward not called?* Because the call was not recorded. There are several
-# possible reasons. Perhaps no input requires a gradient, or the call ran under ``no_grad``.
-# Perhaps the tensors are in a list, where PyTorch does not look for them. Pass ``*tensors``
-# instead. Perhaps they are in a module (:ref:`error-module-in-a-function`). Or you called
-# ``forward`` itself and not ``apply``:
+# *Why is my backward not called?* Because the call of your Function was not recorded. There
+# are several possible reasons. Perhaps no input requires a gradient, or the call ran under
+# ``no_grad``. Perhaps you passed a list of tensors, in which PyTorch does not look for
+# them. If so, pass ``*tensors`` instead. Perhaps the tensors belong to a module that you
+# passed (:ref:`error-module-in-a-function`). Or you called ``forward`` itself instead of
+# ``apply``:
 
 
 class First(Function):
@@ -194,8 +204,9 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 # Where next
 # ----------
 #
-# :ref:`deriving-vjps` shows how to find the rule, :ref:`gradcheck` how to test it, and
-# :ref:`twice-differentiable` what it takes to differentiate it a second time.
+# To find the rule for your operation, read :ref:`deriving-vjps`. To test the rule, read
+# :ref:`gradcheck`. If your Function is to have a second derivative as well, read
+# :ref:`twice-differentiable`.
 #
 # .. asked: custom backward; torch.autograd.Function; write my own gradient; define
 #    forward and backward; own derivative; replace the derivative of a function; custom

@@ -5,18 +5,19 @@ What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
 You write the backward of a custom Function and want to know what you may assume about
-``v``, or ``grad_output``. It has the shape and dtype of the output. Nothing is promised
-about its memory. It may be a single number with strides of 0, or be shared with other
-tensors. Inside ``backward`` no graph is recorded, unless somebody has asked for
-``create_graph=True``. If a kernel of yours reads memory, give it ``v.contiguous()``, and
-never edit ``v`` in place.
+``v``, or ``grad_output``. You may assume that ``v`` has the shape and dtype of the output.
+Nothing is promised about its memory: ``v`` may be a single number with strides of 0, and it
+may share its memory with other tensors. Inside ``backward`` no graph is recorded, unless
+the caller has passed ``create_graph=True``. If your ``backward`` calls a kernel that reads
+memory in order, give the kernel ``v.contiguous()``, and never edit ``v`` in place.
 """
 
 # %%
-# For an output of shape ``(2, 3)`` the :term:`cotangent` has that shape, too. How it lies
-# in memory depends on what follows the Function. The backward of ``sum`` sends one number
-# for all six places, and that of a transpose sends columns one after the other. This rule
-# prints what arrives:
+# If the output of a Function has the shape ``(2, 3)``, its :term:`cotangent` has that
+# shape, too. How the cotangent lies in memory depends on the operation that follows the
+# Function. The backward of ``sum`` sends one number that stands for all six entries, and
+# the backward of a transpose sends a tensor whose columns lie one after the other in
+# memory. The ``backward`` of this Function prints what it receives:
 
 import torch
 from torch.autograd import Function, gradcheck
@@ -32,8 +33,8 @@ class Shown(Function):
 
 
 # %%
-# We call the same Function three times, each time with a different operation after it. Look
-# at the strides, and at whether ``v`` is contiguous:
+# We call the same Function three times, each time with a different operation after it. For
+# each call, look at the strides of ``v``, and at whether ``v`` is contiguous:
 
 x = torch.arange(6.0).reshape(2, 3).requires_grad_()
 for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 2).sum()):
@@ -43,10 +44,10 @@ for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 
 # What goes wrong
 # ---------------
 #
-# *view size is not compatible with input tensor's size and stride.* You get this message
-# in a backward that has worked with another loss. If a kernel of your own reads the
-# memory in order, you get wrong numbers instead, without a warning. The second rule below
-# does what such a kernel would:
+# *view size is not compatible with input tensor's size and stride.* You may get this
+# message from a backward that worked with another loss. If your backward calls a kernel
+# that reads the memory in order, you get wrong numbers instead, without a warning. The
+# second rule below does what such a kernel would do:
 
 
 class Viewed(Shown):
@@ -62,8 +63,9 @@ class Mended(Shown):
 
 
 # %%
-# The right answer is :math:`2x`, so 0, 2, 4, 6, 8, 10. Only the third rule gives it. Its
-# ``contiguous`` makes a copy if one is needed:
+# The right gradient is :math:`2x`, whose entries are 0, 2, 4, 6, 8, 10. Only the third rule
+# returns this gradient, because it calls ``contiguous``, which makes a copy if ``v`` does
+# not lie in order:
 
 for rule in (Viewed, Kernel, Mended):
     try:
@@ -74,10 +76,11 @@ for rule in (Viewed, Kernel, Mended):
 
 # %%
 # *May I write into v, to save memory?* No. Another branch of the graph may hold the same
-# tensor, and so may whoever has passed it. Here ``left`` has the slope 1, and we pass ones
-# for v. In the first line the gradient with respect to x is not asked for, so the edit is
-# not made, and everything is right. In the second line it has reached the gradient of
-# ``left`` and our own ``v``:
+# tensor, and so may the code that called ``backward``. Below, the derivative with respect
+# to ``left`` is 1, and we pass ones for ``v``. For the first line of the output we do not
+# ask for the gradient with respect to ``x``, so the rule does not run, and everything is
+# right. For the second line we ask for that gradient as well. The rule runs, and its edit
+# changes the gradient with respect to ``left`` and our own ``v`` as well:
 
 
 class InPlace(Shown):
@@ -92,9 +95,10 @@ for inputs in ((left,), (left, x)):
 # autograd.grad inside of backward
 # --------------------------------
 #
-# ``backward`` runs without grad mode, unless somebody has asked for ``create_graph=True``.
-# So what you compute there has no graph. If you want to differentiate inside ``backward``,
-# turn grad mode on, and start from a detached x, which is a leaf of your own:
+# While ``backward`` runs, grad mode is off, unless the caller has passed
+# ``create_graph=True``. So what you compute in ``backward`` has no graph. If you want to
+# differentiate inside ``backward``, turn grad mode on, and start from a detached ``x``,
+# which is then a leaf of a graph of your own:
 
 
 class Recomputed(Function):
@@ -114,7 +118,8 @@ class Recomputed(Function):
 
 
 # %%
-# The first line is without grad mode, the second with it:
+# The first line below is what we get without grad mode, and the second is what we get with
+# it:
 
 for Recomputed.enable in (False, True):
     try:
@@ -123,17 +128,18 @@ for Recomputed.enable in (False, True):
         print(error)
 
 # %%
-# This Function has no second derivative, because ``own`` is cut off from x. So mark it
-# ``once_differentiable`` (:ref:`twice-differentiable`). If you use :func:`torch.func.vjp`
-# inside backward, you need no switch at all, because it turns grad mode on for itself.
+# This Function has no second derivative, because ``own`` is cut off from x. So mark its
+# ``backward`` as ``once_differentiable`` (:ref:`twice-differentiable`). If you use
+# :func:`torch.func.vjp` inside ``backward``, you do not have to turn grad mode on, because
+# ``vjp`` does this itself.
 
 # %%
 # Complex numbers
 # ---------------
 #
-# ``v`` is complex if the output is, and the rule is :math:`\overline{J}^\top v`. So for
-# :math:`y=z^2` the product is not :math:`2zv` but :math:`2\bar zv`. ``gradcheck`` tells the
-# two apart:
+# If the output is complex, ``v`` is complex, too, and ``backward`` has to return
+# :math:`\overline{J}^\top v`. So for :math:`y=z^2` it has to return :math:`2\bar zv`, and
+# not :math:`2zv`. ``gradcheck`` can tell these two products apart:
 
 
 class Square(Shown):
@@ -151,14 +157,14 @@ class Square(Shown):
 
 
 # %%
-# Here are its verdicts without the conjugate and with it:
+# Here are the verdicts of ``gradcheck``, first without the conjugate and then with it:
 
 z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128, requires_grad=True)
 for Square.conjugate in (False, True):
     print(Square.conjugate, gradcheck(Square.apply, z, raise_exception=False))
 
 # %%
-# As a check, we compare our rules with torch's own for the same functions:
+# As a check, we compare our rules with torch's own rules for the same functions:
 
 torch.testing.assert_close(
     torch.autograd.grad(Recomputed.apply(x).sum(), x)[0], 3 * x.detach() ** 2
@@ -174,9 +180,9 @@ torch.testing.assert_close(ours, own)
 # Where next
 # ----------
 #
-# :ref:`custom-function` explains the parts of a Function, and :ref:`ctx-or-saved` where to
-# keep what backward needs. :ref:`complex-v` tells what a complex v means, and :ref:`hooks`
-# shows the same edit in a hook.
+# :ref:`custom-function` explains the parts of a Function. :ref:`ctx-or-saved` explains
+# where ``forward`` should keep what ``backward`` needs. For the meaning of a complex ``v``,
+# read :ref:`complex-v`. :ref:`hooks` shows what the same edit in place does in a hook.
 #
 # .. asked: is grad_output contiguous; strides of grad_output; may I edit grad_output;
 #    expanded gradient; memory of the incoming gradient

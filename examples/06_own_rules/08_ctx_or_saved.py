@@ -6,15 +6,15 @@ ctx.x = x or ctx.save_for_backward(x)?
 
 In some examples ``forward`` ends with ``ctx.x = x``, and in others with
 ``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors that
-are inputs or outputs. It notices an edit in place, makes no reference cycle, and lets hooks
-and checkpoints handle the tensor. What is not a tensor, such as a number, a shape or a
-flag, becomes an attribute of ``ctx``.
+are inputs or outputs. PyTorch then notices if such a tensor is edited in place, no
+reference cycle arises, and hooks and checkpoints can handle the tensor. Keep what is not a
+tensor, such as a number, a shape or a flag, as an attribute of ``ctx``.
 """
 
 # %%
-# To compare the two, we write :math:`y=e^x` as two Functions, for an x of shape ``(3,)``.
-# The :term:`VJP` is :math:`y\odot v`, and so both have to keep the output. The first
-# keeps it as an attribute:
+# To compare the two ways, we write :math:`y=e^x` as two Functions, for an ``x`` of shape
+# ``(3,)``. The :term:`VJP` is :math:`y\odot v`, and so each Function has to keep its
+# output. The first Function keeps the output as an attribute:
 
 import gc
 import weakref
@@ -34,7 +34,7 @@ class Attribute(Function):
 
 
 # %%
-# The second uses ``save_for_backward``. Both give the same product:
+# The second Function uses ``save_for_backward``. Both Functions give the same product:
 
 
 class Saved(Function):
@@ -55,10 +55,11 @@ for rule in (Attribute, Saved):
 # What goes wrong
 # ---------------
 #
-# *Memory grows with every step.* If an output is kept as an attribute, it holds its node,
-# and the node holds the output. This is a cycle. Only Python's garbage collector can free
-# it, and the collector does not know how much memory is waiting. We delete the last name of
-# the output, with the collector switched off, and see whether the output is still there:
+# *Memory grows with every step.* If you keep an output as an attribute of ``ctx``, the
+# output holds a reference to its node in the graph, and the node holds a reference to the
+# output. Only Python's garbage collector can free such a cycle, and the collector does not
+# know how much memory the cycle occupies. We switch the collector off, delete the last name
+# of the output, and print whether the output still exists:
 
 gc.disable()
 for rule in (Attribute, Saved):
@@ -69,9 +70,10 @@ for rule in (Attribute, Saved):
 gc.enable()
 
 # %%
-# *A wrong gradient, and no error.* Now we overwrite the output between the two passes.
-# With the attribute, you silently get the product with the new numbers. With
-# ``save_for_backward``, PyTorch refuses:
+# *A wrong gradient, and no error.* Now we overwrite the output after the forward pass and
+# before the backward pass. If the output was kept as an attribute, you silently get the
+# product with the new numbers. If it was kept by ``save_for_backward``, PyTorch raises an
+# error:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)
@@ -83,9 +85,9 @@ for rule in (Attribute, Saved):
         print(rule.__name__, str(error).partition(": [")[0])
 
 # %%
-# *Offloading saves nothing.* Hooks on each :term:`saved tensor`, for example
-# ``save_on_cpu`` and those of checkpoints, are shown what was saved, but not what was
-# attached to ``ctx``. The number says how many tensors such a hook has seen:
+# *Offloading saves nothing.* The hooks that ``save_on_cpu`` and checkpoints use are called
+# with each :term:`saved tensor`, but not with a tensor that is an attribute of ``ctx``. For
+# each Function, the number below says how many tensors such a hook was called with:
 
 for rule in (Attribute, Saved):
     passed = []
@@ -95,8 +97,8 @@ for rule in (Attribute, Saved):
 
 # %%
 # *Trying to backward through the graph a second time.* You get this message with
-# ``save_for_backward``, because what was saved has been freed after the first call. An
-# attribute is not freed, and so there is no message:
+# ``save_for_backward`` if you call ``backward`` twice, because the saved tensor is freed
+# after the first call. An attribute is not freed, and so the second call runs, too:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)
@@ -111,9 +113,9 @@ for rule in (Attribute, Saved):
 # What is not a tensor, and what is neither input nor output
 # ----------------------------------------------------------
 #
-# ``save_for_backward`` takes tensors and None. A number, a shape or a flag goes into an
-# attribute. A list of tensors has to be passed as several arguments, and this is what the
-# star is for:
+# ``save_for_backward`` takes tensors and None. Keep a number, a shape or a flag as an
+# attribute. The tensors of a list have to be passed as separate arguments, which is what
+# the star in the code below does:
 
 
 class Scaled(Function):
@@ -130,23 +132,25 @@ class Scaled(Function):
 
 
 # %%
-# The gradient of each part is k times the product of the others. (We compute it by
-# division, and so it is NaN if a part is 0.)
+# With ones for ``v``, the gradient with respect to each part is k times the product of the
+# other parts. We compute this product by division, and so the gradient has a NaN wherever a
+# part is 0.
 
 parts = [torch.tensor([float(i), 2.0], requires_grad=True) for i in (1, 3, 5)]
 products = torch.autograd.grad(Scaled.apply(2, *parts), parts, torch.ones(2))
 products
 
 # %%
-# *Where do I keep a tensor that I computed on the way?* Its numbers are kept in either
-# place, and the first derivative is right. But for a second derivative it is a constant,
-# wherever you keep it.
+# *Where do I keep a tensor that I computed on the way?* Such a tensor is neither an input
+# nor an output. An attribute and ``save_for_backward`` both keep its numbers, and so the
+# first derivative is right. But for the second derivative PyTorch treats the tensor as a
+# constant, wherever you keep it.
 #
-# If ``backward`` also uses ``x``, as here, the second derivative is wrong without a
-# warning. Compute the tensor again in ``backward``, or return it as an output (see
-# :ref:`twice-differentiable`). The Function below computes :math:`e^{2x}`, whose second
-# derivative is :math:`4e^{2x}`. With ``again=True``, its ``backward`` computes the
-# exponential again:
+# If ``backward`` also uses ``x``, as in the Function below, the second derivative is wrong
+# without a warning. To get it right, compute the tensor again in ``backward``, or return it
+# as an output (see :ref:`twice-differentiable`). Our Function computes :math:`e^{2x}`,
+# whose second derivative is :math:`4e^{2x}`. With ``again=True``, its ``backward`` computes
+# the exponential again:
 
 
 class Halfway(Function):
@@ -163,8 +167,8 @@ class Halfway(Function):
 
 
 # %%
-# We divide the second derivative by :math:`e^{2x}`. It should be 4, and without computing
-# the exponential again it is 2:
+# We divide the second derivative by :math:`e^{2x}`. The quotient should be 4. If
+# ``backward`` does not compute the exponential again, the quotient is 2:
 
 second = {}
 for again in (False, True):
@@ -173,8 +177,9 @@ for again in (False, True):
     print(again, second[again].round(decimals=4))
 
 # %%
-# If ``backward`` uses nothing but such a tensor, its result has no path to ``x``. Then the
-# second derivative with respect to ``x`` raises:
+# If ``backward`` uses such a tensor but not ``x`` itself, its result has no path to ``x``,
+# unless ``v`` has one. Then you get an error when you ask for the second derivative with
+# respect to ``x``:
 
 
 class Alone(Halfway):
@@ -209,7 +214,7 @@ assert refused
 # ----------
 #
 # :ref:`custom-function` shows the whole form of a Function. :ref:`what-keeps-a-graph` lists
-# what else keeps a graph alive, and :ref:`checkpointing` is about saved tensors that are
+# what else can keep a graph alive. :ref:`checkpointing` is about saved tensors that are
 # kept elsewhere.
 #
 # .. asked: save_for_backward; ctx.x; store tensors for backward; memory leak in a

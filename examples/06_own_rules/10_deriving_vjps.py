@@ -5,23 +5,25 @@ Deriving VJPs: matmul, inverse, logsumexp, solve
 ================================================
 
 You need the backward of a matrix function and do not want to write out its indices. Write
-down what a small change of the inputs does to Y, take its inner product with ``V``, and
-move everything to the other side until ``dX`` stands alone. The other factor of that inner
-product is then the gradient. You need no index and no four-dimensional :term:`Jacobian`.
+down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change ``dY``. Take
+the inner product of ``V`` and ``dY``, and move every other factor to the side of ``V``
+until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient. You need
+no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%
 # The inner product of two tensors of the same shape is :math:`\langle A,B\rangle=\sum
-# A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. A :term:`VJP` is the :term:`adjoint` of the
-# linear map from ``dX`` to ``dY``, which means
+# A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. The :term:`VJP` is the :term:`adjoint` of the
+# linear map from ``dX`` to ``dY``. This means that the VJP turns ``V`` into a ``G`` with
 #
 # .. math::
 #
 #    \langle V,\,dY\rangle=\langle G,\,dX\rangle\ \text{for every }dX .
 #
-# Then G, which has the shape of X, is what ``Y.backward(V)`` adds to ``X.grad``. A matrix
-# that changes sides is transposed: :math:`\langle V,PZQ\rangle=\langle P^\top
-# VQ^\top,Z\rangle`. With random matrices both sides of this are the same number:
+# This ``G`` has the shape of ``X``, and is what ``Y.backward(V)`` adds to ``X.grad``. A
+# matrix that you move to the other side of an inner product is transposed: :math:`\langle
+# V,PZQ\rangle=\langle P^\top VQ^\top,Z\rangle`. For random matrices the two sides of this
+# equation are the same number:
 
 import torch
 
@@ -32,10 +34,9 @@ torch.testing.assert_close(*sides)
 torch.stack(sides)
 
 # %%
-# We compare each rule below with PyTorch's own and with difference quotients of
-# :math:`\langle V,f(X)\rangle`, one for each entry of each input, with steps up and down.
-# ``compare`` raises an error if they disagree, and returns the shapes of the gradients if
-# they agree:
+# We compare each rule below with PyTorch's own rule and with central difference quotients
+# of :math:`\langle V,f(X)\rangle`, one for each entry of each input. ``compare`` raises an
+# error if the results disagree, and returns the shapes of the gradients if they agree:
 
 
 def compare(f, rule, *inputs):
@@ -51,7 +52,7 @@ def compare(f, rule, *inputs):
 
 
 # %%
-# The quotients share nothing with autograd:
+# The difference quotients are computed without autograd:
 
 
 @torch.no_grad()
@@ -72,9 +73,9 @@ def quotients(f, V, inputs, h=1e-5):
 # A product
 # ---------
 #
-# From :math:`Y=AB` follows :math:`dY=dA\,B+A\,dB`. We move one factor in each term to the
-# other side, so :math:`\langle V,dA\,B\rangle=\langle VB^\top,dA\rangle` and :math:`\langle
-# V,A\,dB\rangle=\langle A^\top V,dB\rangle`:
+# If :math:`Y=AB`, then :math:`dY=dA\,B+A\,dB`. In each of the two terms we move the factor
+# without a ``d`` to the other side, so :math:`\langle V,dA\,B\rangle=\langle
+# VB^\top,dA\rangle` and :math:`\langle V,A\,dB\rangle=\langle A^\top V,dB\rangle`:
 
 
 def matmul_rule(V, Y, A, B):
@@ -87,9 +88,9 @@ compare(torch.matmul, matmul_rule, P, Z)
 # The inverse
 # -----------
 #
-# From :math:`XY=I` follows :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and
-# :math:`G=-Y^\top VY^\top`. All matrices here are square, so the shapes fit in every order,
-# and only the comparison catches a forgotten transpose. The second rule below forgets it:
+# If :math:`XY=I`, then :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and :math:`G=-Y^\top
+# VY^\top`. All matrices here are square, so the shapes fit even if you forget to transpose,
+# and only the comparison finds the mistake. The second rule below makes this mistake:
 
 
 def inverse_rule(V, Y, X):
@@ -107,8 +108,8 @@ except AssertionError as error:
 # A solve
 # -------
 #
-# The rule for a solve needs no inverse. From :math:`AX=B` follows :math:`dA\,X+A\,dX=dB`,
-# so :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, which is one more solve, with
+# The rule for a solve needs no inverse. If :math:`AX=B`, then :math:`dA\,X+A\,dX=dB`, so
+# :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, which takes one more solve, with
 # the *transposed* matrix. Then
 #
 # .. math::
@@ -128,9 +129,10 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 # ---------------------
 #
 # Let x be a vector and :math:`s=\operatorname{softmax}(x)`. The :term:`gradient` of
-# logsumexp is s, so its rule is :math:`G=v\,s` with a number v. For softmax itself,
-# :math:`ds=s\odot dx-s\,(s\cdot dx)`. Moving both factors gives :math:`G=s\odot(v-s\cdot
-# v)`, which needs only the output:
+# logsumexp is s, so the rule for logsumexp is :math:`G=v\,s`, where v is a single number.
+# For softmax itself, :math:`ds=s\odot dx-s\,(s\cdot dx)`. If we move the factors of both
+# terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs only the
+# output of softmax:
 
 
 def logsumexp_rule(v, y, x):
@@ -149,17 +151,18 @@ print(compare(lambda x: torch.softmax(x, 0), softmax_rule, x))
 # What goes wrong
 # ---------------
 #
-# A rule may be right, and yet the way you compute it useless. ``exp(x) / exp(x).sum()`` is
-# the same :math:`s`, until an entry is so large that its exponential overflows. If you
-# compute s from the output y of logsumexp, nothing overflows:
+# A rule may be right, and the way in which you compute it may be useless all the same.
+# ``exp(x) / exp(x).sum()`` is the same :math:`s`, unless an entry of x is so large that its
+# exponential overflows. If you compute s from the output y of logsumexp, nothing overflows:
 
 big = torch.tensor([1000.0, 1000.0], dtype=torch.float64)
 y = torch.logsumexp(big, 0)
 print(big.exp() / big.exp().sum(), torch.exp(big - y))
 
 # %%
-# If X is known to be symmetric, its gradient need not be, as the False below says. Only the
-# symmetric part of G can matter then:
+# If X is known to be symmetric, the gradient ``G`` need not be symmetric, as the ``False``
+# below shows. But if X changes only to other symmetric matrices, only the symmetric part of
+# G matters:
 
 symmetric = square + square.T
 V, change = torch.randn(2, 3, 3).double()
@@ -167,8 +170,9 @@ V, change = torch.randn(2, 3, 3).double()
 torch.allclose(G, G.T)
 
 # %%
-# We test this by the definition, :math:`\langle V,dY\rangle=\langle G,dX\rangle`, with dY
-# from :term:`forward mode`, and for a symmetric change with the symmetric part of G, too:
+# We test ``G`` with the definition, :math:`\langle V,dY\rangle=\langle G,dX\rangle`, in
+# which we take dY from :term:`forward mode`. For a symmetric change dX, we test the
+# symmetric part of G in the same way:
 
 for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
     dy = torch.func.jvp(torch.linalg.inv, (symmetric,), (dx,))[1]
@@ -178,9 +182,9 @@ for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
 # Where next
 # ----------
 #
-# :ref:`custom-function` makes a rule part of a graph. :ref:`dot-product-test` is the same
-# test without a rule written out, and :ref:`implicit-differentiation` gives a solver its
-# own rule.
+# To make a rule part of a graph, read :ref:`custom-function`. :ref:`dot-product-test` shows
+# the same test for functions whose rule is not written out. To give a solver a rule of its
+# own, read :ref:`implicit-differentiation`.
 #
 # .. asked: derive the backward of a matrix function; gradient of matmul; gradient of
 #    the inverse; matrix calculus; derivative of solve; write a backward formula; trace

@@ -5,14 +5,15 @@ What is the backward of BatchNorm and LayerNorm, and where do I go wrong?
 =========================================================================
 
 You derive the backward of BatchNorm by hand, and your result does not agree with PyTorch.
-It should be :math:`\gamma v/\sigma`, minus its mean over the batch, and minus its part
-along the normalised values. The common mistake is to stop at :math:`\gamma v/\sigma`. But
-mean and variance are computed from ``x``, too. Only in ``eval()`` mode are they constants.
-LayerNorm is the same along the other axis.
+To get the gradient with respect to ``x``, take :math:`\gamma v/\sigma`, subtract its mean
+over the batch, and subtract its component along the normalised values. The common mistake
+is to stop at :math:`\gamma v/\sigma`, as if the mean and the variance were constants. But
+they are computed from ``x``, too, except in ``eval()`` mode. The backward of LayerNorm is
+the same along the other axis.
 """
 
 # %%
-# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``. The
+# We take one feature of N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``. The
 # layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
 # :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon`. In the code there are d features,
 # one in each column of ``X``, which has shape ``(N, d)``:
@@ -30,10 +31,12 @@ Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
 theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
-# The gradients of the weights come first. :math:`\beta` was copied to all samples, so its
-# gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by :math:`\hat
-# x`, which makes its gradient the sum of :math:`v\hat x`. We print that of :math:`\gamma`,
-# then that of :math:`\beta`, and whether they agree with PyTorch:
+# We begin with the gradients with respect to the weights. :math:`\beta` is added to all
+# samples, so the gradient with respect to :math:`\beta` is the sum of ``v`` over the batch.
+# :math:`\gamma` is multiplied by :math:`\hat x`, so the gradient with respect to
+# :math:`\gamma` is the sum of :math:`v\hat x`. We print first the gradient with respect to
+# :math:`\gamma` and then that with respect to :math:`\beta`, and for each of them whether
+# it agrees with PyTorch's:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -45,24 +48,25 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # ------------------------------
 #
 # *I treat mean and variance as constants.* Then your gradient is wrong, though its shape is
-# right. We print whether it agrees, and the largest error:
+# right. We print whether it agrees with PyTorch's, and the largest error:
 
 G = gamma.detach() * V / sigma
 print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 
 # %%
-# So we differentiate them as well. By the product rule, :math:`d\hat
-# x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`, with :math:`d\mu=\frac1N\sum
-# dx_i` and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. Together,
+# So we differentiate the mean and the variance as well. By the product rule, :math:`d\hat
+# x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`, with :math:`d\mu=\frac1N\sum dx_i`
+# and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. Together, these give
 #
 # .. math::
 #
 #    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
 #    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
 #
-# This matrix is its own transpose. On the way back, :math:`\gamma v/\sigma` is therefore
-# multiplied by the same matrix. It removes the mean, and then the part along :math:`\hat
-# x`. Only with both do we agree with PyTorch:
+# The matrix in parentheses is its own transpose. In the backward pass, :math:`\gamma
+# v/\sigma` is therefore multiplied by the same matrix, which removes the mean and the
+# component along :math:`\hat x`. Only if we remove both does our gradient agree with
+# PyTorch's:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -70,12 +74,13 @@ for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.it
     print(f"{name:18}{torch.allclose(own, theirs[0])}")
 
 # %%
-# What does this tell us about the numbers? The gradient of the sum of ``y`` is 0,
-# whatever :math:`\gamma` is (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up
-# to 0 for every ``v``, because the output does not change if we move all samples by the
-# same amount. It does not change either if we stretch them, except for
-# :math:`\varepsilon`. So ``x.grad`` has almost no part along :math:`\hat x`, and the last
-# line says that it is below 1e-4, but not below 1e-12:
+# What does this formula tell us about the gradient? The gradient of the sum of ``y`` is 0,
+# whatever :math:`\gamma` is (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up to
+# 0 for every ``v``, because the output does not change if we shift all samples by the same
+# amount. If we multiply all samples by the same positive factor, the output hardly changes
+# either, and would not change at all if :math:`\varepsilon` were 0. So ``x.grad`` is almost
+# orthogonal to :math:`\hat x`. The last line says that their inner product is below 1e-4,
+# but not below 1e-12:
 
 (of_sum,) = torch.autograd.grad(
     nn.functional.batch_norm(X, None, None, gamma, beta, training=True).sum(), X
@@ -88,10 +93,11 @@ print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 # LayerNorm, and eval mode
 # ------------------------
 #
-# LayerNorm takes the mean over the features of one sample. There :math:`\gamma` differs
-# from entry to entry. You have to multiply by it first, and then remove the mean and the
-# part along :math:`\hat x`. Its weights are still summed over the samples. We compare the
-# gradients with respect to ``Z`` and to ``scale``:
+# LayerNorm takes the mean over the features of one sample, and :math:`\gamma` has a
+# different entry for each of these features. So you have to multiply ``v`` by
+# :math:`\gamma` first, and then remove the mean and the component along :math:`\hat x`. The
+# gradients with respect to the weights are still sums over the samples. We print whether
+# the gradients with respect to ``Z`` and to ``scale`` agree with PyTorch's:
 
 
 def projected(G, X_hat, axis):
@@ -110,8 +116,8 @@ print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
 print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# *What about RMSNorm?* It subtracts no mean on the way forward, and none is removed on the
-# way back:
+# *What about RMSNorm?* RMSNorm subtracts no mean in the forward pass, and so no mean is
+# removed in the backward pass:
 
 normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
 rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
@@ -120,8 +126,8 @@ by_hand = G_rms - Z_rms * (G_rms * Z_rms).mean(1, keepdim=True)
 print(torch.allclose(by_hand, torch.autograd.grad(normed, Z, W)[0]))
 
 # %%
-# In ``eval()``, BatchNorm does have constants, which are the running statistics. In a
-# fresh layer the running variance is 1 and the running mean is 0:
+# In ``eval()`` mode, BatchNorm uses the running statistics as its mean and variance, and
+# these are constants. In a fresh layer the running variance is 1 and the running mean is 0:
 
 layer = nn.BatchNorm1d(d, eps=eps, affine=False).double().eval()
 (in_eval,) = torch.autograd.grad(layer(X), X, V)
@@ -131,9 +137,10 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *My result is nearly right.* The variance inside the layer divides by N, while ``x.var()``
-# divides by N − 1. Only the *running* variance is computed with N − 1, as the last line
-# shows. With N, and with ε under the root, the formula is exact:
+# *My result is nearly right.* To compute the variance for its output, the layer divides by
+# N, while ``x.var()`` divides by N − 1. Only the *running* variance is computed with N − 1,
+# as the last line of the output shows. If you divide by N, and add ε under the root, the
+# formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
@@ -147,9 +154,9 @@ print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
 # *My batch has one sample.* Then the variance is 0, and so is :math:`\hat x`. So the
-# gradients with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch
-# raises. One *image* with more than one pixel is a different case, because ``BatchNorm2d``
-# takes mean and variance over the pixels, too:
+# gradients with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``. PyTorch
+# raises an error instead. A single *image* with more than one pixel is a different case,
+# because ``BatchNorm2d`` takes mean and variance over the pixels, too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
@@ -175,9 +182,10 @@ torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
 # Where next
 # ----------
 #
-# :ref:`deriving-vjps` derives other rules. :ref:`mixing-samples` is about samples that
-# mix, :ref:`functional-buffers` about the running statistics, and :ref:`custom-function`
-# shows how to write your own Function.
+# To derive the rules of other functions, read :ref:`deriving-vjps`. :ref:`mixing-samples`
+# is about layers that mix the samples of a batch, as BatchNorm does.
+# :ref:`functional-buffers` is about the running statistics. To write a Function of your
+# own, read :ref:`custom-function`.
 #
 # .. asked: derive batch norm backward; layer norm gradient; backward of normalisation;
 #    derivative of mean and variance; batchnorm gradient by hand

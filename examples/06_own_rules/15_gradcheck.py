@@ -5,18 +5,20 @@ gradcheck and finite differences, and when they lie
 ===================================================
 
 You have written a backward and want to know whether it is right. :func:`gradcheck
-<torch.autograd.gradcheck.gradcheck>` compares its products with difference quotients at one
-point. Believe it in float64, for a smooth function whose inputs share no memory, and only
-about the branches that this point visits. Otherwise it may refuse a right rule or pass a
-wrong one, as this note shows.
+<torch.autograd.gradcheck.gradcheck>` compares the products that your backward returns with
+difference quotients at one point. You can trust the verdict in float64, for a smooth
+function whose inputs share no memory, and only for the branches that the function takes at
+this point. Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this
+page shows.
 """
 
 # %%
-# For ``f`` from ``(n,)`` to ``(m,)``, gradcheck makes two matrices. For the first it moves
-# one input at a time by ``eps`` up and down, which gives a column of J. For the second it
-# pulls back one one-hot ``v`` at a time, which gives a row. Both must agree to ``atol +
-# rtol * |numerical|``. Below we make the first matrix ourselves, and then ask gradcheck for
-# its verdict:
+# For a function ``f`` from shape ``(n,)`` to shape ``(m,)``, gradcheck computes the
+# :term:`Jacobian` J twice. For the first matrix it moves one input at a time up and down by
+# ``eps``, and each input gives a column of J. For the second matrix it pulls back
+# :term:`one-hot vectors <one-hot vector>` ``v`` one at a time, and each of them gives a
+# row. The two matrices must agree to within ``atol + rtol * |numerical|``. Below we make
+# the first matrix ourselves, and then ask gradcheck for its verdict:
 
 import matplotlib.pyplot as plt
 import torch
@@ -37,8 +39,9 @@ print((measured := numerical(f, x.detach())).round(decimals=6))
 gradcheck(f, (x,))
 
 # %%
-# To see what gets past it, we need wrong rules. ``with_rule`` makes a Function with any
-# rule you like, and ``passes`` asks gradcheck for its verdict without an exception:
+# To see which mistakes gradcheck misses, we need wrong rules. ``with_rule`` makes a
+# Function with any rule you like, and ``passes`` returns the verdict of gradcheck as True
+# or False instead of raising an exception:
 
 
 def with_rule(forward, rule):
@@ -58,8 +61,8 @@ def passes(f, *inputs, **options):
 
 
 # %%
-# Our first wrong rule is for :math:`x_1x_2` and forgets a factor. gradcheck refuses it.
-# Note that it prints both matrices *transposed*:
+# Our first wrong rule is a rule for :math:`x_1x_2` in which a factor is missing. gradcheck
+# refuses this rule. Note that its message shows both matrices *transposed*:
 
 forgets = with_rule(torch.prod, lambda x, v: v * torch.stack([x[1], torch.ones_like(v)]))
 try:
@@ -71,9 +74,10 @@ except RuntimeError as error:
 # Which step?
 # -----------
 #
-# For :math:`x^3` the central quotient is :math:`3x^2+h^2`. So a smaller h is better, until
-# the rounding of f, divided by h, takes over. We try steps from 0.1 to :math:`10^{-12}` and
-# print the best one for each dtype:
+# For :math:`x^3` the central difference quotient is :math:`3x^2+h^2`. So a smaller step h
+# gives a smaller error, until the rounding error of f, which is divided by h, outweighs
+# this gain. We try steps from 0.1 to :math:`10^{-12}` and print the best one for each
+# dtype:
 
 steps = [10.0**-k for k in range(1, 13)]
 errors = {}
@@ -87,8 +91,8 @@ best
 
 # %%
 # On logarithmic axes the error has the shape of a V. In float32 no step gives more than a
-# few digits here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits
-# only float64:
+# few correct digits in this example. This is why gradcheck asks for float64. Its default
+# ``eps`` of 1e-6 suits only float64:
 
 figure, ax = plt.subplots(layout="constrained")
 for dtype, error in errors.items():
@@ -101,11 +105,12 @@ title = ax.set_title("The error: truncation at large steps, rounding at small on
 # A right rule, refused
 # ---------------------
 #
-# Each of the derivatives below is right, or is the convention that PyTorch has chosen.
-# What fails is the quotient. It goes wrong across a kink, across wiggles shorter than
-# ``eps``, on a function that draws new random numbers at each call, and if moving one
-# argument moves another. (For ``abs`` the central quotient at 0 is 0, by symmetry, and so
-# is PyTorch's choice.)
+# Each of the derivatives below is right, or is the convention that PyTorch has chosen. What
+# goes wrong is the difference quotient. It is wrong across a kink, across oscillations that
+# are shorter than ``eps``, for a function that draws new random numbers at each call, and
+# for two arguments that share memory, because moving one also moves the other. For ``abs``
+# the central difference quotient at 0 is 0 by symmetry, and 0 is also the slope that
+# PyTorch has chosen.
 
 torch.manual_seed(0)  # the same masks on every build
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -120,13 +125,14 @@ right = {
 right
 
 # %%
-# Only ``abs``, and the product of tensors that share no memory, have passed.
+# Only ``abs`` and the product of tensors that share no memory have passed.
 #
 # *Why does gradcheck complain about a stride of 0, or say that my backward is not
-# reentrant?* An expanded input is the one kind of shared memory that gradcheck notices. The
-# other message comes from running each product twice. On a GPU, sums whose order changes
-# differ in the last digits, and ``nondet_tol`` allows that. Here we add the noise
-# ourselves:
+# reentrant?* The first message is about an expanded input, which is the one kind of shared
+# memory that gradcheck notices. The second message appears because gradcheck computes each
+# product twice and the results differ. On a GPU, the order of the terms in a sum may change
+# from run to run, and then the results differ in their last digits. With ``nondet_tol`` you
+# can allow such a difference. Below we add the noise ourselves:
 
 expanded = torch.ones(1, dtype=torch.float64).expand(3).requires_grad_()
 noisy = with_rule(torch.square, lambda x, v: v * (2 * x + 1e-9 * torch.rand_like(x)))
@@ -141,11 +147,12 @@ passes(noisy, x, nondet_tol=1e-6)
 # A wrong rule, passed
 # --------------------
 #
-# Now the other way round. Four of the rules below are wrong, each in its own way: in a
-# branch that the point does not visit, by an error within ``rtol=1e-3``, by one within
-# ``atol=1e-5``, and by a missing conjugate, which real inputs cannot show. A fifth rule is
-# tested with ``fast_mode=True``, which compares a single number, :math:`v^\top Ju`, and
-# here misses that one entry of J is off by 1e-4:
+# Now we look at the opposite case. The first four rules below are wrong, each in its own
+# way: in a branch that the function does not take at this point, by an error within
+# ``rtol=1e-3``, by an error within ``atol=1e-5``, and by a missing conjugate, which real
+# inputs cannot show. In the fifth rule one entry of J is off by 1e-4. We test this rule
+# with ``fast_mode=True``, which compares only a single number, :math:`v^\top Ju`, and
+# misses the error:
 
 off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
 wrong = {
@@ -159,9 +166,10 @@ passed = {name: passes(rule, x, fast_mode=name == "fast") for name, rule in wron
 passed
 
 # %%
-# All of them pass. So take points on every branch, tighter tolerances (float64 allows
-# ``rtol=1e-6``), outputs near 1 in size, complex inputs where complex is allowed, and the
-# slow mode. Each of these catches one of the rules:
+# All five wrong rules pass. So test your rule at points on every branch, with tighter
+# tolerances (float64 allows ``rtol=1e-6``), with outputs near 1 in size, with complex
+# inputs if your function accepts them, and in the slow mode. Each of these five measures
+# catches one of the wrong rules:
 
 z = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
 caught = {
@@ -174,8 +182,9 @@ caught = {
 caught
 
 # %%
-# We compare the matrix with the formula, and repeat the verdicts and the depth of the V as
-# assertions. A right rule still passes with the tighter tolerances and with complex inputs:
+# As a check, we compare the measured matrix with the formula, and assert the verdicts and
+# bounds for the smallest error in each dtype. A right rule still passes with the tighter
+# tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)
@@ -188,9 +197,9 @@ assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
 # Where next
 # ----------
 #
-# :ref:`dot-product-test` needs no step at all. :ref:`twice-differentiable` is about the
-# second derivative of your rule, and :ref:`kinks` about points where there is no
-# derivative.
+# For a test that needs no step h, read :ref:`dot-product-test`. :ref:`twice-differentiable`
+# is about the second derivative of a Function. :ref:`kinks` is about points where a
+# function has no derivative.
 #
 # .. asked: gradcheck; finite differences; numerical gradient; check my gradient; verify
 #    a custom backward; gradient checking; is my backward right; numerical and

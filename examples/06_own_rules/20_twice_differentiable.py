@@ -4,17 +4,19 @@ r"""
 Twice differentiable Functions
 ==============================
 
-You have written a :class:`torch.autograd.Function`, and somebody wants a second derivative
-through it. If ``backward`` is made of differentiable operations on the inputs, the outputs
-and ``v``, PyTorch differentiates it like any code. But if you save anything else that was
-computed from x, the first derivative stays right while the second is silently wrong.
+You have written a :class:`torch.autograd.Function`, and now you need a second derivative
+through it. If its ``backward`` consists of differentiable operations on the inputs, the
+outputs and ``v``, PyTorch differentiates this ``backward`` like any other code. But if
+``backward`` uses anything else that ``forward`` has computed from ``x`` and saved, the
+first derivative is right while the second may be silently wrong.
 """
 
 # %%
 # With ``create_graph=True`` the operations of ``backward`` are recorded, as functions of
 # ``v`` and of the :term:`saved tensors <saved tensor>`. Our function is :math:`y=x^4`,
-# elementwise. Its product is :math:`4x^3v`, and its second derivative is :math:`f''=12x^2`.
-# At 2 these are 32 (for ``v = 1``) and 48.
+# elementwise. Its :term:`VJP` is :math:`4x^3v`, and its second derivative is
+# :math:`f''=12x^2`. At :math:`x=2` the VJP is 32 for ``v = 1``, and the second derivative
+# is 48.
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck
@@ -34,7 +36,8 @@ class Fourth(Function):
 
 
 # %%
-# ``twice`` returns the first and the second derivative. Both are right:
+# ``twice`` returns the first and the second derivative of a function. For our Function both
+# are right:
 
 
 def twice(f, x):
@@ -49,10 +52,10 @@ twice(Fourth.apply, x)
 # What goes wrong
 # ---------------
 #
-# *My first gradient is right, and the second is silently wrong.* Here ``forward`` saves
-# :math:`q=x^2`. Since q is neither an input nor an output, ``backward`` treats it as a
-# constant. So in :math:`4qx` only the factor x is differentiated. The second derivative
-# becomes :math:`4q=16`, and not 48:
+# *My first gradient is right, and the second is silently wrong.* In the next Function,
+# ``forward`` saves :math:`q=x^2`. Since q is neither an input nor an output, PyTorch treats
+# it as a constant when it differentiates ``backward``. So in :math:`4qx` only the factor x
+# is differentiated, and the second derivative comes out as :math:`4q=16` instead of 48:
 
 
 class Intermediate(Function):
@@ -72,8 +75,8 @@ twice(Intermediate.apply, x)
 
 # %%
 # ``gradcheck`` passes this Function, since it looks only at the first derivative.
-# ``gradgradcheck`` makes the same comparison for the gradient, here with ones for ``v``,
-# and refuses:
+# ``gradgradcheck`` compares the derivative of the gradient with difference quotients, here
+# with ones for ``v``, and refuses the Function:
 
 print(gradcheck(Intermediate.apply, (x,)))
 try:
@@ -84,7 +87,7 @@ except RuntimeError as error:
 # %%
 # One remedy is to compute q again in ``backward``. If that is expensive, return q as an
 # output instead. Then q is in the graph and has a :term:`cotangent` of its own,
-# :math:`v_q`, which contributes :math:`2xv_q`:
+# :math:`v_q`, which contributes :math:`2xv_q` to the gradient:
 
 
 class Returned(Function):
@@ -106,7 +109,8 @@ twice(lambda x: Returned.apply(x)[0], x)
 # A backward that leaves torch
 # ----------------------------
 #
-# The operations of NumPy cannot be recorded. You declare this with ``once_differentiable``:
+# PyTorch cannot record the operations of NumPy. If your ``backward`` uses NumPy, declare
+# with ``once_differentiable`` that it cannot be differentiated:
 
 
 class Once(Function):
@@ -122,7 +126,7 @@ class Once(Function):
 
 
 # %%
-# Here a second derivative is refused:
+# If we ask for a second derivative through this Function, PyTorch raises an error:
 
 (g,) = torch.autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)
 try:
@@ -131,19 +135,21 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Do not rely on this error. It is raised only if ``v`` has a graph, and only if the walk
-# back comes to this place, which that of ``autograd.grad(g, x)`` does not. For
-# :math:`x^4+x^2` and :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at
-# the second number of each pair, which you get without a warning:
+# Do not rely on this error. It is raised only if ``v`` has a graph, and only if the second
+# backward pass reaches the node that raises it. The backward pass of ``autograd.grad(g,
+# x)`` does not reach this node. For :math:`x^4+x^2` and :math:`((x^2)^4)^2` the right
+# second derivatives at 2 are 50 and 3932160. Compare them with the second number of each
+# pair below, which you get without a warning:
 
 slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips
 
 # %%
-# Both second derivatives are wrong. A reliable remedy is to make the product a Function of
-# its own, of ``x`` *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`.
-# With this Function the second derivatives are right. If you would rather be sure that they
-# are refused, raise an error in its ``backward``:
+# Both second derivatives are wrong. A reliable remedy is to write the product :math:`4x^3v`
+# as a second Function, of ``x`` *and* ``v``. Its ``backward`` contains the derivatives with
+# respect to both, :math:`12x^2v` and :math:`4x^3`. With this Function the second
+# derivatives are right. If you would rather be sure that a second derivative is refused,
+# raise an error in the ``backward`` of the second Function:
 
 
 class FourthVJP(Function):
@@ -165,8 +171,8 @@ class ByNumPy(Once):
 twice(lambda x: ByNumPy.apply(x) + x**2, x), twice(lambda x: ByNumPy.apply(x**2) ** 2, x)
 
 # %%
-# We compare the right ways with PyTorch's own power and with differences of the gradient,
-# and repeat the wrong numbers as assertions:
+# As a check, we compare the three right Functions with PyTorch's own power and with
+# difference quotients of the gradient, and assert the wrong numbers:
 
 points = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
 for f in (Fourth.apply, lambda x: Returned.apply(x)[0], ByNumPy.apply):
@@ -180,9 +186,9 @@ assert slips == ((36, 2), (16 * 2**15, 2**18))
 # Where next
 # ----------
 #
-# :ref:`hvp` is about products of the Hessian, :ref:`retain-or-create` about what
-# ``create_graph`` records, and :ref:`function-under-transforms` about forward mode and
-# ``vmap``.
+# To multiply a vector by a Hessian, read :ref:`hvp`. :ref:`retain-or-create` explains what
+# ``create_graph`` records. To make a Function work in forward mode and under ``vmap``, read
+# :ref:`function-under-transforms`.
 #
 # .. asked: double backward of a custom Function; second derivative of my Function;
 #    once_differentiable; gradgradcheck; custom backward for second order

@@ -79,6 +79,65 @@ class Split(Function):
 torch.func.jacrev(Split.apply)(x)
 
 # %%
+# What backward may use
+# ---------------------
+#
+# Every tensor that ``backward`` uses has to be an argument of ``forward`` or its output,
+# and to be saved by ``save_for_backward``. One that the methods take from outside gets no
+# gradient: ``torch.func.grad`` gives zero without a word. Here the scale should get
+# :math:`1+4+9=14`:
+
+
+def scaled(scale):
+    class Captured(Split):
+        @staticmethod
+        def forward(x):
+            return scale * x**2
+
+        @staticmethod
+        def backward(ctx, v):
+            return 2 * scale * ctx.saved_tensors[0] * v
+
+    return Captured.apply
+
+
+class Passed(Function):
+    @staticmethod
+    def forward(x, scale):
+        return scale * x**2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, v):
+        x, scale = ctx.saved_tensors
+        return 2 * scale * x * v, (x**2 * v).sum()
+
+
+two = torch.tensor(2.0)
+print("from outside:", torch.func.grad(lambda scale: scaled(scale)(x).sum())(two))
+print("an argument: ", torch.func.grad(lambda scale: Passed.apply(x, scale).sum())(two))
+
+# %%
+# For higher derivatives ``backward`` itself has to be differentiable, that is, made of
+# differentiable torch operations on what was saved and on ``v``. A value that was detached
+# or computed by NumPy is a constant there, and the second derivative is silently wrong
+# (:ref:`twice-differentiable`):
+
+
+class Detached(Split):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0].detach())
+
+
+for f in (Split.apply, Detached.apply):
+    H = torch.func.jacrev(torch.func.grad(lambda x, f=f: f(x).sum()))(x)
+    print("second derivatives:", H.diagonal())
+
+# %%
 # vmap
 # ----
 #

@@ -5,18 +5,19 @@ torch.library.custom_op or autograd.Function: how do I give an operator a backwa
 ===================================================================================
 
 You have an operation that PyTorch cannot differentiate, because it is in NumPy or in a
-kernel that you wrote. ``autograd.Function`` gives it a backward, and so does
-``torch.library.custom_op``. The difference is in what tracers see. ``custom_op`` hides your
-code from them: ``torch.compile`` and ``torch.export`` see one operator, whose shapes come
-from its fake version. You register its backward separately. Like that of a Function, this
-backward receives ``v``. If it is to be compiled as well, it must be made of operators that
-a tracer knows.
+kernel that you wrote. You can give it a backward with ``autograd.Function`` or with
+``torch.library.custom_op``. The difference is in what a tracer sees. ``custom_op`` hides
+your code from tracers: ``torch.compile`` and ``torch.export`` see a single operator, and
+get the shape of its output from its fake version. You register the backward of the operator
+separately. Like the backward of a Function, it receives ``v``. If this backward is to be
+compiled as well, it must consist of operators that a tracer knows.
 """
 
 # %%
-# Our example is the running maximum, computed by NumPy, from shape ``(n,)`` to shape
-# ``(n,)``. The annotations of the function are the schema of the operator. With
-# ``mutates_args=()`` you say that it writes to none of its arguments:
+# Our example is the running maximum, which takes a tensor of shape ``(n,)`` to one of the
+# same shape, and which we compute with NumPy. The type annotations of the function define
+# the schema of the operator. With ``mutates_args=()`` you declare that the operator writes
+# to none of its arguments:
 
 import warnings
 
@@ -37,9 +38,9 @@ running_max(x).detach()
 # What goes wrong
 # ---------------
 #
-# *The output requires grad, and backward raises.* We have not given a rule yet. There is
-# a second problem. A tracer cannot run NumPy, and so it cannot find out the shape of the
-# result:
+# *The output requires grad, and backward raises.* We have not registered a backward yet, so
+# calling ``backward`` raises an error. There is a second problem. A tracer cannot run
+# NumPy, and so it cannot find out the shape of the result:
 
 try:
     running_max(x).sum().backward()
@@ -58,8 +59,8 @@ except Exception as error:
     print(type(error).__name__)
 
 # %%
-# For the second problem, register a fake version. It returns an empty tensor with the
-# right shape, dtype and device. Now the compiled function runs:
+# To solve the second problem, register a fake version of the operator, which returns an
+# empty tensor with the right shape, dtype and device. Now the compiled function runs:
 
 
 @running_max.register_fake
@@ -73,10 +74,12 @@ print(doubled(x.detach()))
 # The backward
 # ------------
 #
-# For the first problem, register two functions. ``setup_context`` keeps what is needed,
-# and ``backward`` returns one gradient for each input. Here output i is the largest input
-# so far, and so ``v[i]`` goes to the place of this input. If several arrive at the same
-# place, they are added up. We find the place with torch's own operators:
+# To solve the first problem, register two functions. The one that you pass as
+# ``setup_context`` saves what the backward needs, and the other is the backward, which
+# returns one gradient for each input. In our example output i is the largest of the inputs
+# up to place i, and so ``v[i]`` goes to the place of this largest input. If several entries
+# of ``v`` go to the same place, they are added up. We find the places with torch's own
+# operators:
 
 
 def keep(ctx, inputs, output):
@@ -96,9 +99,9 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *May I use NumPy in backward, too?* If you do, the backward has to become an operator as
-# well, because a tracer follows ``backward``. The next operator calls NumPy openly in its
-# backward. Eager mode allows this:
+# *May I use NumPy in backward, too?* You may in eager mode. If the backward is to be
+# compiled, it has to become an operator as well, because a tracer goes into ``backward``.
+# The backward of the next operator calls NumPy directly, and in eager mode this works:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
@@ -114,7 +117,7 @@ cube.register_autograd(
 print(torch.autograd.grad(cube(x).sum(), x)[0])
 
 # %%
-# The compiled function does not:
+# If the same operator is compiled, its backward raises an error:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # which say where the operator was called
@@ -124,8 +127,9 @@ with warnings.catch_warnings():
         print(type(error).__name__)
 
 # %%
-# If the backward is an operator, the tracer sees one more node, and it works. (If you
-# gave a rule to *this* operator as well, you would have a second derivative.)
+# If the backward is an operator, the tracer sees it as a single node, and the compiled
+# function works. If you registered a backward for *this* operator as well, you would have a
+# second derivative.
 
 
 @torch.library.custom_op("pages::cube_vjp", mutates_args=())
@@ -141,11 +145,12 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *May I return an input, or a view of it?* If torch made the view, this is refused at the
-# call, because the tracer takes the result for new memory. If NumPy made the view, it is
-# noticed neither by the call nor by ``opcheck``. If you then edit the result, the input
-# changes in eager mode, but not when compiled. So return a copy. In the cell, each input
-# begins as ones, and its result is multiplied by 10:
+# *May I return an input, or a view of it?* No, return a copy. If torch made the view, the
+# call of the operator raises an error, because a tracer assumes that the result has memory
+# of its own. If NumPy made the view, neither the call nor ``opcheck`` notices it. If you
+# then edit the result, the input changes in eager mode, but not in the compiled function.
+# In the code below, each input consists of ones, and the result of the operator is
+# multiplied by 10:
 
 
 @torch.library.custom_op("pages::same_memory", mutates_args=())
@@ -175,16 +180,17 @@ except RuntimeError as error:
     print("torch's view: refused")
 
 # %%
-# ``opcheck`` tests an operator for you. It finds a wrong fake version or a wrong schema.
-# But the operator that returns NumPy's view passes, too, as the second line shows:
+# ``opcheck`` tests an operator, and finds a wrong fake version or a wrong schema. But the
+# operator that returns NumPy's view passes this test, too, as the second line of the output
+# shows:
 
 print(torch.library.opcheck(running_max, (x,)))
 print(set(torch.library.opcheck(same_memory, (torch.ones(2), True)).values()))
 
 # %%
-# *Does it work under torch.func?* It does not. The rule that you have registered is a
-# Function of the old form, and ``func.grad`` refuses it. :term:`Forward mode <forward
-# mode>` is worse: it gives 0 without a warning:
+# *Does it work under torch.func?* It does not. PyTorch turns the backward that you
+# registered into a Function of the old form, which ``func.grad`` refuses. In :term:`forward
+# mode` the result is worse than an error, because you get 0 without a warning:
 
 try:
     torch.func.grad(lambda x: cube(x).sum())(x.detach())
@@ -196,13 +202,14 @@ print(torch.func.jvp(cube, (x.detach(),), (torch.ones(4),))[1])
 # Which of the two?
 # -----------------
 #
-# Take ``autograd.Function`` if your ``forward`` is made of torch's operators. It is
-# traced through, and so the compiler can make it fast. It can also have a ``jvp``, and a
-# rule for :term:`vmap` (:ref:`function-under-transforms`). Take an operator for code that
-# a tracer must not look into, such as a CUDA or Triton kernel, NumPy, or the reading of a
-# file. For ``vmap`` it has ``register_vmap``.
+# Use ``autograd.Function`` if your ``forward`` consists of torch's operators. A tracer sees
+# these operators, and so the compiler can make them fast. A Function can also have a
+# ``jvp``, and a rule for :term:`vmap` (:ref:`function-under-transforms`). Use an operator
+# for code that a tracer must not look into, such as a CUDA or Triton kernel, NumPy code, or
+# code that reads a file. To give an operator a rule for ``vmap``, call ``register_vmap``.
 #
-# As a check, we use ``gradcheck``, and compare with torch's own running maximum:
+# As a check, we test both operators with ``gradcheck``, and compare the first with torch's
+# own running maximum:
 
 points = torch.tensor([1.0, 3.0, 2.0, 5.0, 4.0], dtype=torch.float64, requires_grad=True)
 assert torch.autograd.gradcheck(running_max, (points,))
@@ -216,8 +223,9 @@ assert seen == {"eager": [10, 10], "compiled": [1, 1], "torch": True}
 # Where next
 # ----------
 #
-# :ref:`custom-function` does the same as a Function. :ref:`compiled-and-exported` says
-# what a compiled backward refuses, and :ref:`sort-and-topk` who gets v at a tie.
+# To write an operation as a Function, read :ref:`custom-function`.
+# :ref:`compiled-and-exported` explains what a compiled backward refuses.
+# :ref:`sort-and-topk` explains which entry gets ``v`` if several are equally large.
 #
 # .. asked: torch.library.custom_op; register_autograd; custom operator with
 #    torch.compile; Triton kernel backward; own operator and its gradient; register_fake

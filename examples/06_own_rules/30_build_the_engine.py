@@ -4,10 +4,11 @@ r"""
 Build the engine: PyTorch's backward in under a hundred lines of NumPy
 ======================================================================
 
-What does ``loss.backward()`` do inside? To find out, we build it. A reverse-mode engine
-needs a rule for each operation, a record of which operation made which tensor, and a walk
-from the :term:`root` that waits at each tensor until all its :term:`cotangents <cotangent>`
-have arrived. The rest is how PyTorch treats the argument ``gradient``.
+What does ``loss.backward()`` do inside? To find out, we build an engine that does the same.
+A reverse-mode engine needs a rule for each operation, a record of which operation made
+which tensor, and a walk from the :term:`root` that waits at each tensor until all its
+:term:`cotangents <cotangent>` have arrived. Then we only have to treat the argument
+``gradient`` as PyTorch does.
 """
 
 # %%
@@ -29,10 +30,10 @@ class Tensor:
 # Rules
 # -----
 #
-# Each operation returns its value and its :term:`pullback`. This is the function that takes
-# ``v``, which has the shape of the output, to one product for each input. It holds what it
-# will need for this. For ``*``, and for ``@`` of matrices, these are both inputs, for
-# ``tanh`` the output, and for ``sum`` a shape:
+# Each rule returns the value of the operation and its :term:`pullback`. The pullback is a
+# function that takes ``v``, which has the shape of the output, and returns one product for
+# each input. It holds the values that it needs for this: both inputs for ``*`` and for the
+# matrix product ``@``, the output for ``tanh``, and a shape for ``sum``:
 
 
 def tanh(a):
@@ -52,9 +53,9 @@ RULES = {
 # The record
 # ----------
 #
-# A node knows the inputs and the pullback. The arrays that the pullback holds are the
-# :term:`saved tensors <saved tensor>`. They are released after the first use, unless the
-# graph is retained. A node that has saved none can be used again:
+# A node knows the inputs and the pullback of its operation. The arrays that the pullback
+# holds are the :term:`saved tensors <saved tensor>`. They are released after the first use,
+# unless the graph is retained. A node that has saved no arrays can be used again:
 
 
 class Node:
@@ -90,9 +91,10 @@ for name, rule in RULES.items():
 # The walk
 # --------
 #
-# A tensor that was used k times gets k cotangents. We could go on with each of them by
-# itself, but then we would walk every path, and the number of paths explodes. So we first
-# count the uses of each tensor, as PyTorch does:
+# A tensor that was used k times gets k cotangents. We could pass on each of these
+# cotangents separately, but then we would follow every path through the graph, and the
+# number of paths can grow exponentially. So we first count how often each tensor is used,
+# as PyTorch does:
 
 
 def uses(root):
@@ -107,8 +109,9 @@ def uses(root):
 
 
 # %%
-# Broadcasting has copied an entry to many places. On the way back the cotangents of these
-# places are summed. In the example below each of two entries was copied to twelve places:
+# Broadcasting copies an entry to many places. In the backward pass the cotangents of these
+# places are added up. In the example below, each of two entries was copied to twelve
+# places:
 
 
 def unbroadcast(g, shape):
@@ -120,8 +123,8 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# The walk goes on from a tensor when its last cotangent has arrived. A leaf adds it to
-# ``.grad`` instead:
+# The walk goes on from a tensor when its last cotangent has arrived. At a leaf the walk
+# ends, and the sum of the cotangents is added to ``.grad``:
 
 
 def walk(arrived, missing, ready, retain_graph):
@@ -141,8 +144,8 @@ def walk(arrived, missing, ready, retain_graph):
 # What ``gradient`` must be
 # -------------------------
 #
-# A one is implied only if the output has one element. Any other ``gradient`` must have the
-# shape of the output:
+# You may leave ``gradient`` out only if the output has one element, and the engine then
+# uses a 1. A ``gradient`` that you pass must have the shape of the output:
 
 
 def checked(y, gradient):
@@ -157,8 +160,8 @@ def checked(y, gradient):
 
 
 # %%
-# That is the whole engine. We try it on sixty doublings. There are :math:`2^{60}` paths,
-# but only 60 tensors to reach:
+# That is the whole engine. We try it on a number that is doubled sixty times. There are
+# :math:`2^{60}` paths through this graph, but only 60 tensors for the walk to reach:
 
 
 def backward(y, gradient=None, retain_graph=False):
@@ -176,8 +179,8 @@ print(x.grad == 2.0**60, len(uses(y)))
 # Compared with torch
 # -------------------
 #
-# ``run`` takes one program for either library, where ``make`` is the constructor of its
-# tensors. It returns the gradients, or the message of the error:
+# ``run`` runs the same program with either library, and ``make`` is the function that
+# constructs a tensor of that library. ``run`` returns the gradients, or the error message:
 
 
 def run(make, program, v, inputs, retain=(False,), requires_grad=True):
@@ -192,10 +195,10 @@ def run(make, program, v, inputs, retain=(False,), requires_grad=True):
 
 
 # %%
-# The examples are squares with ones (:ref:`ones-trick`) and with a one-hot ``v``
-# (:ref:`one-component`), a product of :ref:`matrices`, the w1…w4 of :ref:`small-graph`, and
-# a layer whose bias is broadcast. The last line of the loop requires that both libraries
-# give the same result:
+# The examples are squares with ones for ``v`` (:ref:`ones-trick`), squares with a one-hot
+# ``v`` (:ref:`one-component`), a product of matrices (:ref:`matrices`), a graph with the
+# leaves w1…w4 (:ref:`small-graph`), and a layer whose bias is broadcast. The last line of
+# the loop requires that both libraries give the same result:
 
 examples = [
     (lambda x: x * x, [1, 1, 1], [[1, 2, 3]]),
@@ -210,10 +213,11 @@ for case in examples:
     assert ours == theirs
 
 # %%
-# Do both also refuse the same calls? We try a call without ``gradient``, one with a wrong
-# shape, and both of these if nothing requires a gradient. We call ``backward`` twice where
-# arrays are saved, twice with the graph retained, and twice on a sum that has saved none.
-# The last case has a leaf as its root:
+# Do the two libraries also refuse the same calls? We try a call without ``gradient`` and a
+# call whose ``gradient`` has the wrong shape, and we repeat both calls with an input that
+# requires no gradient. We call ``backward`` twice on a graph that has saved arrays, twice
+# on the same graph when the first call retains it, and twice on a sum that has saved no
+# arrays. In the last case the root is a leaf:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),
@@ -227,7 +231,8 @@ manners = [
 ]
 
 # %%
-# In each case the answer of the engine must be PyTorch's, or the beginning of its message:
+# In each case our engine must return PyTorch's result, or the beginning of PyTorch's error
+# message:
 
 for case in manners:
     ours, theirs = (run(make, *case) for make in (Tensor, torch.tensor))
@@ -235,15 +240,16 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# We have left out ``create_graph``, because rules in NumPy leave no record, and also the
-# versions that detect in-place changes, and hooks.
+# We have left out ``create_graph``, because rules that are written in NumPy leave no
+# record. We have also left out hooks, and the version counters that detect in-place
+# changes.
 #
 # Where next
 # ----------
 #
-# :ref:`small-graph` shows the same graph with v on every edge. :ref:`never-forms-j` tells
-# why no Jacobian is formed, and :ref:`custom-function` puts a rule of yours into PyTorch's
-# engine.
+# :ref:`small-graph` shows the graph of w1…w4 with ``v`` on every edge. :ref:`never-forms-j`
+# explains why no Jacobian is formed. To put a rule of your own into PyTorch's engine, read
+# :ref:`custom-function`.
 #
 # .. asked: build an autograd engine; micrograd; how does autograd work inside; how does
 #    loss.backward() work; implement backpropagation from scratch; automatic

@@ -14,8 +14,9 @@ give, and shows which one is right.
 # -------------------
 #
 # Take :math:`Y=AXB`, where all matrices have shape ``(3, 3)``. Your ``backward`` receives
-# ``v``, in the shape of Y, and has to return the gradient of X. Is it ``A @ v @ B``,
-# ``A.T @ v @ B.T`` or ``B.T @ v @ A.T``? All three have the right shape:
+# ``v``, in the shape of Y, and has to return the gradient with respect to X. Is this
+# gradient ``A @ v @ B``, ``A.T @ v @ B.T`` or ``B.T @ v @ A.T``? All three have the right
+# shape:
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck
@@ -30,7 +31,8 @@ rules = {
 }
 
 # %%
-# We use each of them as the backward of the same Function, and ask ``gradcheck``:
+# We use each of the three rules as the backward of the same Function, and ask ``gradcheck``
+# which of them is right:
 
 
 class Sandwich(Function):
@@ -44,15 +46,16 @@ for name, rule in rules.items():
 verdicts
 
 # %%
-# A matrix that moves to the other argument of an inner product is transposed, and each
-# stays on its side of v. (:ref:`deriving-vjps`)
+# The rule ``A.T @ v @ B.T`` is right. A matrix that you move to the other argument of an
+# inner product is transposed, but it stays on the left or on the right as before.
+# (:ref:`deriving-vjps`)
 #
 # 2. What has gradcheck shown?
 # ----------------------------
 #
-# ``gradcheck`` passes your Function. Do you know now that its second derivative is right
-# as well, or that it is right at other points, or neither? The following Function for
-# :math:`|x|^3` believes that x is positive:
+# ``gradcheck`` passes your Function. Do you know now that its second derivative is right as
+# well, or that its first derivative is right at other points, too, or neither? The
+# ``backward`` of the following Function for :math:`|x|^3` assumes that x is positive:
 
 
 class Careless(Function):
@@ -67,8 +70,8 @@ class Careless(Function):
 
 
 # %%
-# We try it at a positive point, with its second derivative, and at a point with the
-# opposite signs:
+# We test the first and the second derivative at a point with positive entries, and the
+# first derivative at a point with the opposite signs:
 
 x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 minus = (-x).detach().requires_grad_()
@@ -80,15 +83,15 @@ shown = {
 shown
 
 # %%
-# You know neither. What was checked is the first derivative at this point.
-# (:ref:`gradcheck`, :ref:`twice-differentiable`)
+# You know neither, because ``gradcheck`` has checked only the first derivative, and only at
+# this point. (:ref:`gradcheck`, :ref:`twice-differentiable`)
 #
 # 3. How often does the engine visit h?
 # -------------------------------------
 #
-# Three operations use ``h``, and their results are added. Does the rule of ``h`` run
-# three times, once for each path, or only once? Here is a Function that notes what it
-# receives:
+# Three operations use ``h``, and their results are added. Does the ``backward`` of the
+# Function that made ``h`` run three times, once for each path, or only once? Here is a
+# Function whose ``backward`` records what it receives:
 
 
 class Counted(Function):
@@ -107,10 +110,10 @@ h = Counted.apply(z)
 received
 
 # %%
-# The rule runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine
-# waits until all of them have arrived. (:ref:`build-the-engine`)
+# It runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine waits
+# until all of them have arrived. (:ref:`build-the-engine`)
 #
-# Here the answers are checked with the formulas:
+# As a check, we compare the answers with formulas:
 
 V, change = torch.randn(2, 3, 3, dtype=torch.float64)
 torch.testing.assert_close((V * (A @ change @ B)).sum(), (A.T @ V @ B.T * change).sum())
@@ -123,4 +126,4 @@ assert z.grad.item() == 2 * 111
 # Where next
 # ----------
 #
-# :ref:`chapter-7` measures what all of this costs in time and memory.
+# :ref:`chapter-7` is about the time and the memory that such products take.

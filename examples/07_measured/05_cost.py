@@ -4,18 +4,20 @@ r"""
 What does one VJP cost next to the forward pass?
 ================================================
 
-You know how long your function takes, and wonder how long its gradient will take. In
-arithmetic, the gradient takes as much as two forward passes if both the weights and the
-input want one. For the weights of a deep network alone it takes nearly two, and for the
-input alone it takes one. On the clock, it takes between a fraction of a forward pass and
-about three of them, for the functions on this page. This multiple does not grow with the
-number of inputs or outputs.
+You know how long your function takes, and wonder how long its gradient will take. Counted
+in arithmetic, the gradient of a network with respect to both its weights and its input
+costs as much as two forward passes. The gradient with respect to the weights of a deep
+network alone costs nearly two forward passes, and the gradient with respect to the input
+alone costs one. Measured in time, a gradient takes between a fraction of a forward pass and
+about three forward passes, for the functions on this page. This factor does not grow with
+the number of inputs or outputs.
 """
 
 # %%
-# We count first, because a count is the same on every machine. A linear layer
-# :math:`Y=XW^\top` takes one matrix product forward. Backward takes two, :math:`VW` for
-# the input and :math:`V^\top X` for the weight, and each is of the same size:
+# We begin by counting the operations, because a count is the same on every machine. The
+# forward pass of a linear layer :math:`Y=XW^\top` takes one matrix product. The backward
+# pass takes two, :math:`VW` for the input and :math:`V^\top X` for the weight, and each of
+# them takes as many operations as the product in the forward pass:
 
 import torch
 from torch import nn
@@ -29,9 +31,10 @@ def flops(function, *args):
 
 
 # %%
-# Ask only for what you need. We take a network with two linear layers, and ask for the
-# gradient with respect to the weights and the input, to the weights alone, and to the input
-# alone:
+# Ask only for the gradients that you need. We take a network with two linear layers, and
+# ask for the gradient with respect to the weights and the input, then with respect to the
+# weights alone, and then with respect to the input alone. Each number below is a multiple
+# of the forward pass:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
 network = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh())
@@ -46,16 +49,16 @@ for name, inputs in wanted.items():
 counts
 
 # %%
-# For the weights alone you get less than two, because nothing has to reach the input of the
-# first layer. With L equal layers it is :math:`2-1/L`. (The counter sees only matrix
-# products, and does not count ``tanh``.)
+# For the weights alone the cost is less than two forward passes, because no gradient has to
+# reach the input of the first layer. With L equal layers it is :math:`2-1/L` forward
+# passes. The counter sees only matrix products, and does not count ``tanh``.
 #
 # Timed
 # -----
 #
-# Now we measure the time of five functions, each with the gradient with respect to
-# everything it has. ``Timer`` from :mod:`torch.utils.benchmark` repeats a call until the
-# median is steady, and uses one thread:
+# Now we measure the time of five functions. We ask for the gradient of each function with
+# respect to its input and all its weights. ``Timer`` from :mod:`torch.utils.benchmark`
+# repeats a call until the median is steady, and uses one thread:
 
 from torch.utils.benchmark import Timer
 
@@ -66,7 +69,8 @@ def seconds(function):
 
 
 # %%
-# Two of them are plain functions. Three are modules, whose weights want a gradient as well:
+# Two of the five are plain functions without weights. Three are modules, whose weights
+# require a gradient as well:
 
 convolutions = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3))
 cases = {
@@ -78,8 +82,8 @@ cases = {
 }
 
 # %%
-# We keep the graph, so that the product alone can be repeated. We divide the time of each
-# product by that of the forward pass of the same function:
+# We retain the graph, so that we can repeat the product without the forward pass. We divide
+# the time of each product by the time of the forward pass of the same function:
 
 
 def ratio(f, shape):
@@ -98,8 +102,8 @@ def measure():
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the
-# repository it reads a record of such a run, and here it is:
+# If you copy this page and run it, it measures on your machine. In a clone of the
+# repository it reads a record of an earlier measurement instead, and prints this record:
 
 import json
 import platform
@@ -113,8 +117,9 @@ for name, figure in record["figures"].items():
     print(f"{name:14} product / forward pass = {figure:.1f}")
 
 # %%
-# ``sum`` takes so little time that its figure shows the fixed cost of a call, and not the
-# work. Here are the same figures as a picture, with a line at one forward pass:
+# ``sum`` takes so little time that its figure shows the fixed cost of a call rather than
+# the cost of the arithmetic. The picture shows the same figures, with a line at one forward
+# pass:
 
 import matplotlib.pyplot as plt
 
@@ -127,23 +132,25 @@ _ = ax.set(title="Time of one product, in forward passes", xlabel="forward passe
 # What goes wrong
 # ---------------
 #
-# There are three common mistakes when you measure this yourself. You may time the *first*
-# call, which also sets up threads and caches. You may forget to wait for the GPU
-# (``Timer`` waits for you). And you may time ``backward`` together with the forward pass
-# and divide by the latter, which gives one more than the figures above.
+# There are three common mistakes if you measure such a factor yourself. You may time the
+# *first* call, which also sets up threads and caches. You may forget to wait for the GPU,
+# which ``Timer`` does for you. And you may time the forward pass and ``backward`` together
+# and divide by the time of the forward pass, which gives a factor that is larger by 1 than
+# those above.
 #
-# A derivative of the derivative costs more. ``create_graph=True`` records the backward
-# pass, too, and a second product goes through both passes. For our network with two layers,
-# the second product costs this many forward passes:
+# A second derivative costs more. With ``create_graph=True`` PyTorch records the backward
+# pass, too, and the second product goes back through both recorded passes. For our network
+# with two layers, the second product costs this many forward passes:
 
 Y = network(X)
 (g,) = torch.autograd.grad(Y, X, torch.ones_like(Y), create_graph=True)
 flops(torch.autograd.grad, g, [X], torch.ones_like(g)) / flops(network, X)
 
 # %%
-# As a check, we count by hand, in products of a 64×256 matrix with a 256×256 matrix. The
-# forward pass has two of them. Backward has four, or three without the input of the first
-# layer, or two without the weights. And we count the :math:`2-1/L` for ten layers:
+# As a check, we count by hand. Our unit is the work of multiplying a 64×256 matrix by a
+# 256×256 matrix. The forward pass takes two units. The backward pass takes four, or three
+# without the gradient with respect to the input, or two without the gradients with respect
+# to the weights. For a network with ten layers we also check :math:`2-1/L`:
 
 assert counts == {"both": 4 / 2, "weights": 3 / 2, "input": 2 / 2}
 deep = nn.Sequential(*(nn.Linear(256, 256) for _ in range(10)))
@@ -155,9 +162,9 @@ assert of_weights / flops(deep, X) == 2 - 1 / 10
 # Where next
 # ----------
 #
-# :ref:`never-forms-j` explains why the size of the Jacobian does not matter.
-# :ref:`ways-measured` is about the time of the whole Jacobian, and :ref:`memory-measured`
-# about memory.
+# :ref:`never-forms-j` explains why the size of the Jacobian does not matter. For the time
+# that a whole Jacobian takes, read :ref:`ways-measured`. :ref:`memory-measured` shows how
+# much memory each mode takes.
 #
 # .. asked: cost of backward; backward slower than forward; how long does backward take;
 #    FLOPs of the backward pass; time of one gradient; how long does a gradient take

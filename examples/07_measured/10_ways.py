@@ -4,15 +4,16 @@ r"""
 Which way to a whole Jacobian is fastest, for m = 1 … 1000?
 ===========================================================
 
-There are several ways to compute a whole :term:`Jacobian`, and you want the fastest. For
-one output it is ``backward`` itself. For the network on this page, from about ten outputs
-on, the ways that compute all rows at once (``is_grads_batched``, ``jacrev``) beat a loop,
-by a factor that grows with the number of outputs. Once there are more outputs than inputs,
-:term:`forward mode` beats them all.
+There are several ways to compute a whole :term:`Jacobian`, and you want the fastest. If
+there is only one output, the fastest way is ``backward`` itself. For the network on this
+page, and from about ten outputs on, the ways that compute all rows at once
+(``is_grads_batched``, ``jacrev``) are faster than a loop, by a factor that grows with the
+number of outputs. Once there are more outputs than inputs, :term:`forward mode` is faster
+than all ways that compute rows.
 """
 
 # %%
-# We measure a network from 100 numbers to ``m``, with a hidden layer of 64:
+# We measure a network with 100 inputs, a hidden layer of 64 units and ``m`` outputs:
 
 import torch
 
@@ -26,9 +27,9 @@ def network(m):
 
 
 # %%
-# There are five ways. Three of them compute rows, with one product for each output,
-# ``jacfwd`` computes columns, and the fifth chooses between the two. We write the first
-# two as functions:
+# We compare five ways. Three of them compute rows, with one product for each output. The
+# fourth, ``jacfwd``, computes columns, and the fifth, ``pullback.jacobian``, chooses
+# between rows and columns. We write the first two ways as functions:
 
 import pullback
 
@@ -57,7 +58,7 @@ ways = {
 }
 
 # %%
-# Before we measure, we make sure that all five give the same matrix. A fast way to a
+# Before we measure, we make sure that all five ways give the same matrix. A fast way to a
 # wrong result would be of no use:
 
 f, x = network(30), torch.linspace(-1, 1, n)
@@ -88,8 +89,9 @@ def compare(m):
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the repository
-# it reads a record, and here is where this record comes from:
+# If you copy this page and run it, it measures on your machine. In a clone of the
+# repository it reads a record of an earlier measurement instead, and prints with which
+# version, on which kind of machine and when this record was made:
 
 import json
 import platform
@@ -108,8 +110,8 @@ record = json.loads(path.read_text()) if path.exists() else measure()
 print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])
 
 # %%
-# Each column is one ``m``. A way with 1.0 was the fastest there, and 2.5 means that it
-# took two and a half times as long:
+# Each column of the table belongs to one ``m``. In a column, the fastest way has 1.0, and a
+# way with 2.5 took two and a half times as long:
 
 print(f"{'m':18}" + "".join(f"{m:>7}" for m in record["figures"]))
 for name in ways:
@@ -132,11 +134,11 @@ _ = ax.set(xlabel="outputs m", ylabel="time / fastest", title="Ways to J, 100 in
 # What goes wrong
 # ---------------
 #
-# Do not make a rule of one figure. On a *small* function, the ways differ by their fixed
-# cost, which is a fraction of a millisecond for the transforms of :mod:`torch.func`. On a
-# large one they differ by the number of products. And if all rows are computed at once,
-# every intermediate value is held ``m`` times. If there is not enough memory for that, use
-# ``chunk_size`` or the loop.
+# Do not generalise from a single figure. For a *small* function, the ways differ in their
+# fixed cost, which is a fraction of a millisecond for the transforms of :mod:`torch.func`.
+# For a large function they differ in the number of products. And if all rows are computed
+# at once, every intermediate value of the backward pass is held ``m`` times. If there is
+# not enough memory for this, use ``chunk_size`` or the loop.
 #
 # As a check that does not depend on a clock, we count the floating-point operations of
 # ``jacrev`` and ``jacfwd`` for 1000 outputs, in units of one forward pass:
@@ -156,7 +158,8 @@ print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
 
 # %%
 # :term:`Reverse mode <reverse mode>` needs a forward pass and 1000 products. Forward mode
-# needs 100 products and up to two more passes, which is about a tenth of the work:
+# needs 100 products and the work of up to two more forward passes, which together is about
+# a tenth of the work:
 
 assert rows == 1001 * flops(f, X)
 assert 100 * flops(f, X) < columns < 103 * flops(f, X)
@@ -167,7 +170,8 @@ assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)
 # ----------
 #
 # :ref:`jacobian-at-once` introduces these ways one by one. :ref:`reverse-or-forward`
-# explains how ``mode="auto"`` chooses, and :ref:`measured` has records of other shapes.
+# explains how ``mode="auto"`` chooses between rows and columns. For measurements of
+# Jacobians with other shapes, read :ref:`measured`.
 #
 # .. asked: fastest Jacobian; benchmark jacrev and jacfwd; loop or vmap for the
 #    Jacobian; compare ways to the Jacobian

@@ -5,14 +5,15 @@ Is y.sum().backward() faster than y.backward(ones)?
 ===================================================
 
 ``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` give the same gradient. Is one
-of them faster? On its own, hardly: ``sum`` reads ``y`` once, ``ones_like`` writes as much
-once, and the product is the same. Next to the work of a network you will not notice the
-difference. So choose the one that says what you mean.
+of the two faster? Even for a function that does little work, hardly: ``sum`` reads ``y``
+once, ``ones_like`` writes a tensor of the same size once, and the product is the same. Next
+to the work of a network you will not notice the difference. So choose the call that says
+what you mean.
 """
 
 # %%
-# Here are the two products for the same function of a million numbers. They are equal in
-# every bit:
+# Here we compute the gradient of the same function of a million numbers in both ways. The
+# two results are equal in every bit:
 
 import torch
 
@@ -31,9 +32,10 @@ torch.equal(by_sum, by_ones)
 # What arrives at ``y``
 # ---------------------
 #
-# In memory, the two are not quite the same. Behind a sum, ``v`` is a *view*. It is a
-# single 1 with stride 0, which is shown a million times. ``ones_like`` fills a million
-# places. A hook on ``y`` shows us the stride and the bytes of both:
+# The ``v`` that arrives at ``y`` does not look the same in memory for the two calls. If a
+# sum follows ``y``, ``v`` is a *view*: a single 1 with stride 0, which stands for a million
+# entries. ``ones_like`` writes a million entries. A hook on ``y`` shows us the stride of
+# ``v`` and the number of its bytes, first for the sum and then for the ones:
 
 
 def bytes_of_v(backward):
@@ -49,7 +51,7 @@ given_ones = bytes_of_v(lambda y: y.backward(torch.ones_like(y)))
 print(behind_sum, given_ones)
 
 # %%
-# You may also pass such a view yourself. It is equal to ones, and takes four bytes:
+# You may also pass such a view yourself. It equals a tensor of ones, and takes four bytes:
 
 expanded = torch.ones(()).expand(y.shape)
 given_view = bytes_of_v(lambda y: y.backward(expanded))
@@ -59,8 +61,9 @@ print(given_view, torch.equal(expanded, torch.ones_like(y)))
 # Timed
 # -----
 #
-# We time the three ways, for a short and a long ``y``, and for one behind a network. The
-# forward pass is included, and there is one thread:
+# We time the sum, the ones and the expanded view. We do this for a short ``y``, for a long
+# ``y``, and for the output of a network. Each time includes the forward pass and is
+# measured with one thread:
 
 from torch.utils.benchmark import Timer
 
@@ -72,8 +75,9 @@ ways = {
 }
 
 # %%
-# These calls take so little time that anything else the machine does can spoil a figure.
-# Therefore the ways take turns, and the best of five medians counts. The cases are:
+# These calls take so little time that anything else that the machine does can distort a
+# figure. Therefore we measure the three ways in turn, five times, and keep the smallest of
+# the five medians for each. These are the cases:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
 network = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh())
@@ -84,7 +88,7 @@ cases = {
 }
 
 # %%
-# And this is how they are measured. Each time is divided by the time with ``sum``:
+# The following functions measure the cases. They divide each time by the time with ``sum``:
 
 
 def seconds(way, f, x):
@@ -106,8 +110,8 @@ def measure():
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the
-# repository it reads a record of such a run, and here it is:
+# If you copy this page and run it, it measures on your machine. In a clone of the
+# repository it reads a record of an earlier measurement instead, and prints this record:
 
 import json
 import platform
@@ -125,9 +129,9 @@ for name, figures in record["figures"].items():
 # What goes wrong
 # ---------------
 #
-# Do not take ``mean`` for a faster ``sum``. It sends another ``v``, with 1/N in each place.
-# And do not write into an expanded ``v``. All its million places are the same one, and
-# torch refuses:
+# Do not use ``mean`` in place of ``sum``. The backward of ``mean`` sends a different ``v``,
+# with 1/N in each entry. And do not write into an expanded ``v``. All its million entries
+# lie in the same place in memory, and torch refuses the edit:
 
 try:
     expanded[0] = 2.0
@@ -135,11 +139,11 @@ except RuntimeError as error:
     print(str(error)[:76])
 
 # %%
-# *What about a loop?* A loop with one ``backward`` for each sample is the slow way. The
-# ones trick is useful because it passes all the ones at once (:ref:`ones-trick`).
+# *What about a loop?* A loop that calls ``backward`` once for each sample is the slow way.
+# The ones trick is useful because a single call passes all the ones (:ref:`ones-trick`).
 #
-# As a check, we compare the gradients with the derivative written out in NumPy, and what
-# arrived at ``y`` with what we said:
+# As a check, we compare the gradients with the derivative written out in NumPy, and the
+# strides and bytes that the hook has seen with those that we expect:
 
 import numpy as np
 
@@ -153,8 +157,8 @@ assert given_ones == ((1,), 4_000_000)
 # Where next
 # ----------
 #
-# :ref:`sum-is-ones` explains why they are the same product, and :ref:`same-or-not` lists
-# other pairs that are the same, or are not.
+# :ref:`sum-is-ones` explains why the two calls compute the same product. :ref:`same-or-not`
+# lists other pairs of calls, some of which do the same and some of which do not.
 #
 # .. asked: sum or ones faster; speed of y.sum().backward(); overhead of ones_like
 # .. words: speed, faster, idiom, difference, overhead, style

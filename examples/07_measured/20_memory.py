@@ -6,15 +6,17 @@ What memory do reverse mode, forward mode and checkpointing take?
 
 Your training runs out of memory, and you have read that :term:`forward mode` or
 checkpointing takes less. How much less? :term:`Reverse mode <reverse mode>` keeps an
-activation for every layer until its product is done. Forward mode keeps one layer and its
-:term:`tangent`, as long as neither inputs nor weights require a gradient. Checkpointing
-keeps the values of a few layers, and computes the others a second time.
+activation for every layer until the product of that layer has been computed. Forward mode
+keeps the values of one layer and their :term:`tangent`, as long as neither inputs nor
+weights require a gradient. Checkpointing keeps the values of a few layers, and computes the
+values of the others a second time.
 """
 
 # %%
-# On this page we count peak memory, and do not sample it. The size of every tensor is added
-# when an operation makes it, and subtracted when it is freed. So you get the same figures
-# on every machine. This is the counter:
+# On this page we do not sample the peak memory while a program runs, but count it. We add
+# the size of every tensor to a total when an operation makes the tensor, and subtract it
+# when the tensor is freed. So you get the same figures on every machine. This is the
+# counter:
 
 import weakref
 
@@ -36,8 +38,8 @@ class Memory:
 
 
 # %%
-# What it counts are storages. A storage is the memory behind a tensor and its views. The
-# following mode watches every operation, and shows the storages of its results to the
+# The counter counts storages. A storage is the memory behind a tensor and its views. The
+# following mode intercepts every operation, and adds the storages of the results to the
 # counter. It also counts how many layers are computed:
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -93,16 +95,17 @@ table = {way.__name__: [peak(way, n) for n in depths] for way in (vjp, jvp)}
 table
 
 # %%
-# The memory of reverse mode grows with the depth, by one vector for each layer. That of
-# forward mode does not, because it holds only a value and a tangent before and after the
-# current layer. This is its strength. What it lacks is the *whole* gradient in one pass
+# The memory of reverse mode grows with the depth, by one vector for each layer. The memory
+# of forward mode stays the same from 10 layers on, because forward mode holds only a value
+# and a tangent before and after the current layer. This is the strength of forward mode.
+# Its weakness is that it cannot compute the *whole* gradient in one pass
 # (:ref:`what-is-a-jvp`).
 #
-# *My forward mode does grow with the depth.* Then x or a weight requires a gradient. A
-# graph of both the value and the tangent is recorded, for a ``backward`` that you may not
-# want. You can detach x and the weights, or run the ``jvp`` under ``no_grad``, which stops
-# the recording but not the tangents. The first list below is without it, and the second
-# with it:
+# *The memory of my forward mode does grow with the depth.* Then x or a weight requires a
+# gradient, and PyTorch records a graph of both the value and the tangent, for a
+# ``backward`` that you may not want. You can detach x and the weights, or run the ``jvp``
+# under ``no_grad``, which stops the recording but not the tangents. We measured the first
+# list below without ``no_grad``, and the second with it:
 
 
 def of_a_leaf(layers):
@@ -119,8 +122,8 @@ print(recorded, unrecorded)
 # -------------
 #
 # ``checkpoint_sequential`` divides the layers into segments. It keeps the values between
-# the segments, and those inside a segment only while this segment is walked back. Here
-# are 64 layers, in 1 to 64 segments:
+# the segments, but keeps the values inside a segment only while the backward pass goes
+# through this segment. We divide 64 layers into 1 to 64 segments:
 
 from torch.utils.checkpoint import checkpoint_sequential
 
@@ -139,7 +142,8 @@ peaks
 
 # %%
 # The least memory is needed in the middle, near :math:`\sqrt{64}` segments. If there are
-# few segments they are long, and if there are many, many values are kept between them:
+# few segments, each of them is long, and if there are many segments, many values are kept
+# between them:
 
 import matplotlib.pyplot as plt
 
@@ -150,8 +154,8 @@ ax.legend()
 _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors")
 
 # %%
-# You pay for this with work, because every segment but the last is computed twice. With 8
-# segments, this many layers are computed instead of 64:
+# You save memory, but you pay for it with work, because every segment but the last is
+# computed twice. With 8 segments, this many layers are computed instead of 64:
 
 with Peak() as counter:
     checkpointed(8)
@@ -161,9 +165,10 @@ counter.layers
 # What goes wrong
 # ---------------
 #
-# *"Jacobians by vmap cost no memory."* If all rows are computed at once, each value of the
-# backward pass exists once for every row. ``chunk_size`` limits this. We take a chain of 5
-# layers on 300 numbers, first with all rows at once and then with 10 at a time:
+# *"Jacobians by vmap cost no memory."* They do cost memory. If all rows are computed at
+# once, each value of the backward pass exists once for every row. With ``chunk_size`` you
+# limit how many rows are computed at once. We take a chain of 5 layers on 300 numbers,
+# first with all rows at once and then with 10 at a time:
 
 f, small = lambda x: chain(x, 5), torch.linspace(0, 1, 300)
 jacobians = [torch.func.jacrev(f, chunk_size=size) for size in (None, 10)]
@@ -171,23 +176,23 @@ rows = [peak(J, small, unit=small) for J in jacobians]
 rows
 
 # %%
-# The result alone takes 300 rows. With chunks it exists twice for a moment, when torch
-# joins the pieces at the end. Memory also grows if you pass ``retain_graph``, which keeps
-# what would be freed, and if you write ``total += loss``, which keeps the graph of every
-# step.
+# The result alone takes 300 rows. With chunks the result exists twice for a moment, when
+# torch joins the chunks at the end. Memory also grows if you pass ``retain_graph=True``,
+# which keeps the :term:`saved tensors <saved tensor>` that would otherwise be freed, and if
+# you write ``total += loss``, which keeps the graph of every step.
 #
 # *"Forward over reverse is the lean Hessian-vector product."* With ``torch.func`` it is
-# not. :func:`torch.func.grad` records its own way back, as ``create_graph=True`` does,
+# not. :func:`torch.func.grad` records its own backward pass, as ``create_graph=True`` does,
 # and ``jvp`` adds a tangent to each tensor that is kept. For 40 layers, the first number
-# below is for two reverse passes, and the second for forward over reverse:
+# below is the memory of two reverse passes, and the second is that of forward over reverse:
 
 loss = lambda x: chain(x, 40).sum()
 twice_reverse = peak(torch.autograd.functional.vhp, loss, x, v)
 print(twice_reverse, peak(torch.func.jvp, torch.func.grad(loss), (x,), (v,)))
 
 # %%
-# As a check, the gradient with checkpointing must be the same as without, and the counts
-# must be what arithmetic says:
+# As a check, the gradient with checkpointing must be the same as the gradient without it,
+# and the counts must agree with those that we work out by hand:
 
 _, vjp_of_chain = torch.func.vjp(lambda x: chain(x, 64), x)
 torch.testing.assert_close(checkpointed(8), vjp_of_chain(v)[0])
@@ -203,7 +208,7 @@ assert recorded[-1] - recorded[-2] >= 40
 # ----------
 #
 # :ref:`checkpointing` explains how to use checkpoints. :ref:`never-forms-j` counts what
-# is saved, operation by operation, and :ref:`cost-of-one-vjp` measures the time.
+# each operation saves. For the time that a product takes, read :ref:`cost-of-one-vjp`.
 #
 # .. asked: memory of backward; memory of forward mode; memory of checkpointing; peak
 #    memory; how much memory does training take

@@ -5,15 +5,17 @@ Sparse against dense: a Jacobian as n grows to a million
 ========================================================
 
 You need the :term:`Jacobian` of a large system in which each unknown is linked to only a
-few others. A dense Jacobian costs n products and n² numbers, which is 400 MB at ten
-thousand unknowns and 4 TB at a million. If you use its pattern, the Jacobian of a chain
-takes three products and 3n numbers, even at a million unknowns.
+few others. A dense Jacobian takes n products and consists of n² numbers, which fill 400 MB
+for ten thousand unknowns and 4 TB for a million. If you know which entries can be different
+from zero, you need less. The Jacobian of a chain then takes three products and about 3n
+numbers, even for a million unknowns.
 """
 
 # %%
-# In our example each output depends on its own input and on two neighbours, as in most
-# equations on a line. ``x`` and ``y`` have shape ``(n,)``. Only three diagonals of the
-# n×n Jacobian are not zero. They have 3n − 2 entries, which is 13 of 25 for n = 5:
+# In our example each output depends on the input at the same place and on the two
+# neighbours of this input, as in most equations on a line. ``x`` and ``y`` have shape
+# ``(n,)``. Only three diagonals of the n×n Jacobian are not zero. Together these diagonals
+# have 3n − 2 entries. For n = 5 this makes 13 entries out of 25:
 
 import torch
 
@@ -26,9 +28,10 @@ def f(x):
 torch.func.jacrev(f)(torch.arange(1.0, 6.0)).count_nonzero()
 
 # %%
-# :func:`pullback.sparsity` finds this pattern by running f once on index sets, and then
-# colours the columns. The number of colours does not depend on n here. The number of
-# entries to keep grows with n, whereas a dense matrix grows with the square of n:
+# :func:`pullback.sparsity` finds the pattern of the nonzero entries by running f once on
+# index sets, and then colours the columns. Each colour takes one product, and in this
+# example the number of colours does not depend on n. The number of entries to keep grows in
+# proportion to n, whereas that of a dense matrix grows with the square of n:
 
 import pullback
 
@@ -40,9 +43,10 @@ for n in (100, 10_000, 1_000_000):
 # Timed
 # -----
 #
-# We time how long it takes to find the pattern, and then the Jacobian with this pattern.
-# Up to 3000 unknowns, we also time the dense Jacobian, with all its n products as one
-# batch. Each time is divided by that of one forward and backward pass of the function:
+# We measure how long it takes to find the pattern, and then how long it takes to compute
+# the Jacobian with this pattern. Up to 3000 unknowns, we also time the dense Jacobian,
+# whose n products are computed in one batch. We divide each time by the time of one forward
+# and backward pass of the function:
 
 import time
 
@@ -62,7 +66,7 @@ def one_product(x):
 
 
 # %%
-# Finding the pattern is timed once, because you do it once:
+# We time a single search for the pattern, because you search for it only once:
 
 
 def compare(n):
@@ -78,8 +82,8 @@ def compare(n):
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the
-# repository it reads a record of such a run:
+# If you copy this page and run it, it measures on your machine. In a clone of the
+# repository it reads a record of an earlier measurement instead:
 
 import json
 import platform
@@ -109,8 +113,8 @@ for n, figures in record["figures"].items():
     print(f"{int(n):>9,}" + "".join(cells))
 
 # %%
-# A small Jacobian is hardly worth a plan, and a large dense one costs far more than the
-# plan and the sparse Jacobian together:
+# For a small Jacobian it is hardly worth making a plan, but a large dense Jacobian takes
+# far longer than the plan and the sparse Jacobian together:
 
 import matplotlib.pyplot as plt
 
@@ -122,8 +126,8 @@ ax.legend()
 _ = ax.set(title="Time of a Jacobian, in products", xlabel="unknowns n", ylabel="products")
 
 # %%
-# *After about how many Jacobians has finding the plan paid off?* We can compute it from the
-# table, for each n at which the sparse way is faster:
+# *After about how many Jacobians has finding the plan paid off?* We can compute this number
+# from the table, for each n for which the sparse way is faster:
 
 for n, figures in record["figures"].items():
     if (saved := figures.get("dense", 0) - figures["sparse"]) > 0:
@@ -133,8 +137,8 @@ for n, figures in record["figures"].items():
 # What goes wrong
 # ---------------
 #
-# Some functions are not sparse. A single sum over all inputs fills every row. Then no two
-# columns can share a product, and there are n colours:
+# The Jacobians of some functions are not sparse. A single sum over all inputs fills every
+# row of the Jacobian. Then no two columns can share a product, and there are n colours:
 
 
 def coupled(x):
@@ -144,9 +148,9 @@ def coupled(x):
 print(pullback.sparsity(coupled, torch.ones(50)).n_colors)
 
 # %%
-# If you know such a term, treat it separately. It adds the same row to every row of the
-# Jacobian, and this row takes one product. So you need three products and one, instead of
-# 50:
+# If you know that your function contains such a term, treat the term separately. The mean
+# adds the same row to every row of the Jacobian, and this row takes one product. So you
+# need three products and one more, instead of 50:
 
 x = torch.linspace(0, 1, 50)
 sparse = pullback.sparsity(f, x).jacobian(f, x).to_dense()
@@ -154,12 +158,13 @@ apart = sparse - torch.func.grad(torch.mean)(x)
 print(torch.allclose(apart, torch.func.jacrev(coupled)(x)))
 
 # %%
-# Two more mistakes are expensive or wrong. ``to_dense()`` on a million unknowns asks for
-# 4 TB. And if f has changed, an old plan no longer fits. ``verify=True`` notices it
-# (:ref:`sparse-jacobian`).
+# There are two more mistakes, one expensive and one that can give a wrong result. If you
+# call ``to_dense()`` on the Jacobian of a million unknowns, you ask for 4 TB. And if f has
+# changed, a plan that you made before no longer fits, which you notice if you pass
+# ``verify=True`` (:ref:`sparse-jacobian`).
 #
-# As a check, we compare the sparse result with the three derivatives written out, entry
-# by entry, at 100 000 unknowns. There the dense matrix would fill 40 GB:
+# As a check, we compare the sparse result with the three derivatives written out, entry by
+# entry, for 100 000 unknowns. The dense matrix would fill 40 GB:
 
 x = torch.linspace(0, 1, 100_000)
 J = pullback.sparsity(f, x).jacobian(f, x).to_sparse_coo().coalesce()
@@ -175,8 +180,8 @@ assert ((row - column).abs() <= 1).all()
 # Where next
 # ----------
 #
-# :ref:`sparse-jacobian` explains how the colouring works, and :ref:`ways-measured`
-# compares the dense ways.
+# :ref:`sparse-jacobian` explains how the colouring works. To compare the ways to a dense
+# Jacobian, read :ref:`ways-measured`.
 #
 # .. asked: sparse Jacobian for large n; a million unknowns; dense or sparse Jacobian;
 #    memory of a large Jacobian; scaling of a sparse Jacobian

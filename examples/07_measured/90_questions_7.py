@@ -5,8 +5,8 @@ What it costs, in three questions
 =================================
 
 Do you know what is cheap and what is not? Here are three questions. Answer each of them
-before you run the cell below it. Nothing is timed here. The cells count, and so they give
-the same numbers on your machine.
+before you run the cell below it. Nothing on this page is timed. The cells count operations
+or look at a graph, and so they give the same results on your machine.
 """
 
 # %%
@@ -38,14 +38,14 @@ work = flops(torch.autograd.grad, loss(x), x) / flops(loss, x)
 work
 
 # %%
-# It costs one forward pass, because the product with the transposed weights is as large as
-# the product with the weights. (:ref:`cost-of-one-vjp`)
+# It costs as much as one forward pass, because the product with the transposed weights
+# takes as many operations as the product with the weights. (:ref:`cost-of-one-vjp`)
 #
 # 2. More outputs than inputs
 # ---------------------------
 #
-# There are three inputs and 500 outputs, and you want the whole :term:`Jacobian`. Do you
-# take rows, with ``jacrev``, or columns, with ``jacfwd``?
+# Your function has three inputs and 500 outputs, and you want the whole :term:`Jacobian`.
+# Do you compute it by rows, with ``jacrev``, or by columns, with ``jacfwd``?
 
 A = torch.linspace(-1, 1, 1500).reshape(500, 3)
 
@@ -60,14 +60,14 @@ columns = flops(torch.func.jacfwd(f), point)
 print(f"rows / columns = {rows / columns:.0f}")
 
 # %%
-# You take columns, because three products are enough, where rows need 500.
-# (:ref:`ways-measured`, :ref:`reverse-or-forward`)
+# You compute it by columns, because three products are enough for all columns, whereas the
+# rows need 500. (:ref:`ways-measured`, :ref:`reverse-or-forward`)
 #
 # 3. Which of these keeps memory?
 # -------------------------------
 #
-# You add up the losses to print their mean at the end of the epoch. Does ``total +=
-# loss`` keep the graph of every step, or ``total += loss.item()``, or both, or neither?
+# You add up the losses to print their mean at the end of the epoch. Which line keeps the
+# graph of every step: ``total += loss``, ``total += loss.item()``, both, or neither?
 
 
 def graph_kept(add):
@@ -83,10 +83,11 @@ kept = [graph_kept(lambda loss: loss), graph_kept(torch.Tensor.item)]
 kept
 
 # %%
-# ``total += loss`` does, because then the total has a history. (:ref:`memory-measured`)
+# Only ``total += loss`` does, because then ``total`` has a graph, and this graph holds
+# those of all the losses. (:ref:`memory-measured`)
 #
-# Here the answers are checked with formulas: the gradient of the first question, and the
-# Jacobian of the second, whose row i is :math:`(1-\tanh^2)` times row i of ``A``:
+# As a check, we compare the gradient of the first question and the Jacobian of the second
+# with formulas. Row i of this Jacobian is :math:`(1-\tanh^2)` times row i of ``A``:
 
 (g,) = torch.autograd.grad(loss(x), x)
 torch.testing.assert_close(g, W.sum(0, keepdim=True))
@@ -100,4 +101,5 @@ assert kept == [True, False]
 # Where next
 # ----------
 #
-# :ref:`api` is for your own functions, and :ref:`questions` lists all questions.
+# For the functions that you can use in your own programs, see :ref:`api`. All questions and
+# their answers are listed in :ref:`questions`.

@@ -68,8 +68,8 @@ found["jacfwd"]
 
 # %%
 # *torch.autograd.functional or torch.func?* Prefer :mod:`torch.func`. The older
-# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
-# ``vectorize=True``. Without ``vectorize=True`` it refuses to work by columns, as the
+# :func:`torch.autograd.functional.jacobian` computes the rows in a Python loop unless you
+# pass ``vectorize=True``. Without ``vectorize=True`` it refuses to work by columns, as the
 # message below says:
 
 functional = torch.autograd.functional.jacobian

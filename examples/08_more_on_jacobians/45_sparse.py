@@ -11,7 +11,7 @@ tridiagonal Jacobian needs three products, whatever its size.
 """
 
 # %%
-# In our function each output looks at its own input and at the two neighbours of that
+# In our function each output depends on its own input and on the two neighbours of that
 # input: :math:`y_i=x_i^2+x_{i-1}x_{i+1}`, with zeros beyond the ends. So :math:`\partial
 # y_i/\partial x_i=2x_i` and :math:`\partial y_i/\partial x_{i\pm1}=x_{i\mp1}`, and
 # everything else is zero:

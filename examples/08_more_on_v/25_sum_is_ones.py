@@ -5,8 +5,8 @@ y.sum().backward() and backward(ones): the same product
 =======================================================
 
 Some people write ``y.sum().backward()``, others ``y.backward(torch.ones_like(y))``. Is
-there a difference? Both compute the same :term:`VJP`, because in the backward pass ``sum``
-hands exactly those ones to ``y``.
+there a difference? No, both compute the same :term:`VJP`, because in the backward pass
+``sum`` hands exactly those ones to ``y``.
 """
 
 # %%

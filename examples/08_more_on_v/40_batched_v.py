@@ -83,8 +83,8 @@ entries.reshape(3, 2)
 # %%
 # *What if there are several outputs?* Each output gets its own part of the identity. Split
 # the identity by columns, and give each part the shape of its output. Then a row of the
-# batch is one-hot over all the outputs together. Here the first row belongs to the total,
-# and the three others to the squares:
+# batch is one-hot over all the outputs together. In the result below, the first row belongs
+# to the total, and the three others belong to the squares:
 
 total, squares = x.sum(), x**2
 for_total, for_squares = torch.eye(4).split((1, 3), dim=1)

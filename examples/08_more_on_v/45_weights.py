@@ -101,10 +101,10 @@ a.grad
 # A doubling loop
 # ---------------
 #
-# You may know an example in which ``y`` is doubled until its norm passes 1000, and then
-# gets a strange ``v``. The function is :math:`y=2^kx`, and the data decide what :math:`k`
-# is. Its :term:`Jacobian` is :math:`2^k` times the identity. So ``v`` comes back
-# multiplied by :math:`2^k`, which is 512 here:
+# You may know an example in which ``y`` is doubled until its norm passes 1000, and
+# ``backward`` is then called with a strange ``v``. The function is :math:`y=2^kx`, and the
+# data decide what :math:`k` is. Its :term:`Jacobian` is :math:`2^k` times the identity. So
+# ``v`` comes back multiplied by :math:`2^k`, which is 512 here:
 
 x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
 y = 2 * x

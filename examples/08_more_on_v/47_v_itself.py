@@ -96,7 +96,8 @@ for name, f in operations.items():
 # ``(x**2).flatten()``, then ``x.grad`` is a new tensor.
 #
 # ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
-# so does ``zero_grad`` with ``set_to_none=False``. Here both write into ``v``:
+# so does ``zero_grad`` with ``set_to_none=False``. In the code below both of them write
+# into ``v``:
 
 p = torch.nn.Parameter(torch.zeros(1, 2))
 v = torch.tensor([3.0, 4.0])
@@ -154,10 +155,11 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 #
 # *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
 # requires a gradient. Without ``create_graph``, the rules treat ``v`` as a constant. With
-# it, the product :math:`2x\odot w` can be differentiated with respect to ``w`` (which gives
-# a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``. There is one
-# exception. If a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w``
-# itself, as in the last line, or a view of ``w``:
+# ``create_graph=True``, the product :math:`2x\odot w` can be differentiated with respect to
+# ``w`` (which gives a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``.
+# There is one exception, in which the result requires a gradient even without
+# ``create_graph``. If a rule has nothing to compute, :func:`torch.autograd.grad` returns
+# ``w`` itself, as in the last line, or a view of ``w``:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):

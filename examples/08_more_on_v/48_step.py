@@ -4,11 +4,11 @@ r"""
 Which way do I step with x.grad, and how far? Sign, size, probabilities
 ========================================================================
 
-You have ``x.grad``, and now you want to change ``x``. Do you add it or subtract it?
-Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum, because
-``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far you
-go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate scales the
-step. A single output of ``y`` may move in the opposite direction.
+You have ``x.grad``, and now you want to change ``x``. Do you add the gradient or subtract
+it? Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum,
+because ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How
+far you go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate
+scales the step. A single output of ``y`` may move in the opposite direction.
 """
 
 # %%

@@ -144,10 +144,10 @@ def walked_back(empty):
 
 
 # %%
-# After three steps the slope is :math:`3w^2x_0`. You get it if you empty each ``cut.grad``
-# before it is filled again. You also get it from ``autograd.grad`` with respect to the cut
-# and w, which adds nothing to any ``.grad``. The first number below is from the run that
-# did not empty them:
+# After three steps the slope is :math:`3w^2x_0`. You get this slope if you empty each
+# ``cut.grad`` before it is filled again. You also get it from ``autograd.grad`` with
+# respect to the cut and w, which adds nothing to any ``.grad``. The first number below is
+# from the run that did not empty them:
 
 (spoilt, _), (w, steps) = walked_back(False), walked_back(True)
 v, by_grad = torch.tensor(1.0), torch.tensor(0.0)
@@ -158,9 +158,8 @@ print(spoilt.grad, w.grad, by_grad)
 torch.testing.assert_close(by_grad, torch.tensor(3 * 0.2**2 * 0.9))
 
 # %%
-# As a check, we repeat the example of which NumPy computed a part as one graph in PyTorch,
-# from ``x`` to the sum of the sines. The gradient is the same as from the graph that was
-# cut:
+# As a check, we compute the NumPy example again, now as a single graph in PyTorch, from
+# ``x`` to the sum of the sines. The gradient is the same as with the cut:
 
 t = x.detach().requires_grad_()
 (whole,) = torch.autograd.grad(torch.sin(t**2).sum(), t)

@@ -99,8 +99,8 @@ x.grad
 J @ v
 
 # %%
-# Python's builtin ``sum`` does not do the same as ``x.sum()`` either. For a vector, both
-# give the same value up to rounding, and the same product. But the builtin makes one
+# There is also a difference between Python's builtin ``sum`` and ``x.sum()``. For a vector,
+# both give the same value up to rounding, and the same product. But the builtin makes one
 # addition for each entry, while ``x.sum()`` is one operation, as the names of the last
 # nodes show. For a matrix, the builtin adds up the rows and does not return a number:
 

@@ -82,9 +82,9 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 
 # %%
 # *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum over
-# the batch, because LayerNorm looks at only one token, and attention only at the tokens of
-# one sample. You may not sum over time, because attention mixes the tokens. Over time, ones
-# give the sum :math:`\sum_t\partial y_t/\partial x_s` over all times :math:`t`:
+# the batch, because LayerNorm looks at one token at a time, and attention looks only at the
+# tokens of one sample. You may not sum over time, because attention mixes the tokens. Over
+# time, ones give the sum :math:`\sum_t\partial y_t/\partial x_s` over all times :math:`t`:
 
 torch.manual_seed(0)  # any weights mix
 encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
@@ -179,8 +179,8 @@ own.round(decimals=3)
 
 # %%
 # As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`, and
-# ones with the sum of the rows, which is zero here. We also check that :math:`Jx=0`. For
-# the shared input, ones must give the sum of the ten derivatives:
+# the result of ones with the sum of the rows, which is zero here. We also check that
+# :math:`Jx=0`. For the shared input, ones must give the sum of the ten derivatives:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)

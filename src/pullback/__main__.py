@@ -141,7 +141,8 @@ def run(
     status = 0
     hints.enable()  # beside warnings, and errors of threads
     sys.argv = list(command)
-    sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
+    if not sys.flags.safe_path:  # or else none of them is the folder of what runs
+        sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
     try:
         with watch(strict=strict, without=without) as seen:

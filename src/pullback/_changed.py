@@ -89,7 +89,11 @@ def _named(leaf: Tensor, values: dict[str, Any]) -> str:
 
 
 def _holds(optimizer: Any, leaf: Tensor) -> bool:
-    return any(p is leaf for group in optimizer.param_groups for p in group["params"])
+    return any(
+        p is leaf
+        for group in getattr(optimizer, "param_groups", ())  # a wrapper may have none
+        for p in group["params"]
+    )
 
 
 def _is_of_kind(value: Any, kind: type) -> bool:

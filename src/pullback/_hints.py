@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import ContextDecorator
 from itertools import chain, repeat
 from types import TracebackType
@@ -30,10 +30,10 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
     warning that is shown while the block is open has the same note below its text.
     Whatever does not come from autograd stays as it is.
 
-    Use it as a context manager, as a decorator of a function, a generator function or a
-    coroutine function, or for the whole program: ``hints.enable()``, until
-    ``hints.disable()``. The latter adds the note to what ends the program or a thread,
-    or what a notebook cell shows.
+    Use it as a context manager, as a decorator of a function, a generator function, a
+    coroutine function or an asynchronous generator function, or for the whole program:
+    ``hints.enable()``, until ``hints.disable()``. The latter adds the note to what ends the
+    program or a thread, or what a notebook cell shows.
 
     Blocks may be nested and used from several threads; a note is added once. Warnings
     belong to the process in Python: a block in one thread adds notes to those of all.
@@ -87,6 +87,26 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
                     return (yield from function(*args, **kwargs))
 
             return generator
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+                with hints():
+                    async with contextlib.aclosing(function(*args, **kwargs)) as inner:
+                        step = inner.asend(None)
+                        while True:
+                            try:
+                                value = await step
+                            except StopAsyncIteration:
+                                return
+                            try:
+                                step = inner.asend((yield value))
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:
+                                step = inner.athrow(error)
+
+            return stream
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -115,7 +135,10 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
 
 
 def annotate(error: BaseException) -> None:
-    """Add the note to ``error``, to those in its group and to those that caused it."""
+    """Add the note to ``error``, to those in its group and to those that caused it.
+
+    Whatever fails while it looks, the error stays as it is.
+    """
     pending, done = [error], set[int]()
     while pending:
         error = pending.pop()
@@ -126,9 +149,10 @@ def annotate(error: BaseException) -> None:
             pending += error.exceptions
         before = (error.__cause__, not error.__suppress_context__ and error.__context__)
         pending += [other for other in before if other]
-        note = note_for(error)
-        if note is not None and note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+        with contextlib.suppress(Exception):
+            note = note_for(error)
+            if note is not None and note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
 
 
 def note_for(error: BaseException) -> str | None:
@@ -223,7 +247,9 @@ def _changed(error: BaseException) -> str | None:
     from pullback._changed import changed_parameter  # and torch, which has raised the error
     from pullback._watch.edits import STEP
 
-    what = changed_parameter(error)
+    what = None
+    with contextlib.suppress(Exception):  # it asks the program's own objects
+        what = changed_parameter(error)
     return what and f"{what} after the forward pass had saved it. {STEP}"
 
 
@@ -262,7 +288,9 @@ class _Warnings:
 
         def with_note(message: Warning | str, *args: Any, **kwargs: Any) -> str:
             text = before(message, *args, **kwargs)
-            note = note_for(message) if isinstance(message, Warning) else None
+            note = None
+            with contextlib.suppress(Exception):  # the warning is shown all the same
+                note = note_for(message) if isinstance(message, Warning) else None
             if not self._blocks or note is None or note in text:
                 return text
             return f"{text.rstrip()}\n{note}\n"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pullback._buffers import own_buffers
-from pullback._torch import in_transform, pytree, version
+from pullback._torch import forward_level, in_transform, pytree, version
 
 Mode = Literal["auto", "reverse", "forward"]
 ChunkSize = int | Literal["auto"] | None
@@ -168,16 +168,9 @@ def call(
 
 
 def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:
-    """Return what :func:`torch.func.jvp` does, in one thread at a time.
-
-    PyTorch counts the levels of forward mode for the whole process: two threads take
-    each other's away, which ends in an error or, without one, in tangents of zeros.
-    """
-    with _LEVELS:
+    """Return what :func:`torch.func.jvp` does, also in several threads at once."""
+    with forward_level():
         return torch.func.jvp(f, tuple(xs), tuple(ts))
-
-
-_LEVELS = threading.RLock()  # f may take derivatives itself
 
 
 def check_output(output: Any) -> None:

@@ -13,17 +13,22 @@ class Cells:
     def __init__(self) -> None:
         self._block: watch | None = None
         self._seen: Any = ()
+        self._depth = 0  # cells that run: a magic such as %%capture runs one inside another
 
     def before(self, info: Any) -> None:
-        """Begin to watch."""
-        self._block = watch()
-        self._seen = self._block.__enter__()
+        """Begin to watch, unless this cell is part of one that is watched."""
+        self._depth += 1
+        if self._depth == 1:
+            self._block = watch()
+            self._seen = self._block.__enter__()
 
     def after(self, result: Any) -> None:
-        """Stop, and print."""
-        seen = self.stop(result.error_in_exec)
-        if seen:
-            print(seen)
+        """Stop, and print, unless this cell is part of one that runs on."""
+        self._depth = max(0, self._depth - 1)  # or the extension was loaded in this cell
+        if self._depth == 0:
+            seen = self.stop(result.error_in_exec)
+            if seen:
+                print(seen)
 
     def stop(self, error: BaseException | None = None) -> Any:
         """Stop, if a cell is being watched, and return what was found."""

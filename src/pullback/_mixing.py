@@ -10,8 +10,13 @@ from torch import Tensor
 
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._report import Table
-from pullback._samples import most_of_rounding, share_of_rounding
-from pullback._wide import InFloat64, is_coarse, run_in_float64
+from pullback._samples import (
+    VANISHED,
+    most_of_rounding,
+    share_of_rounding,
+    sizes_of_outputs,
+)
+from pullback._wide import InFloat64, is_coarse, is_single, run_in_float64
 
 #: What is no more than this many times the rounding is looked at twice.
 SUSPICIOUS = 1e3
@@ -59,8 +64,7 @@ class Mixing(NamedTuple):
         return self._table().html()
 
     def _elsewhere(self) -> Tensor:
-        own = torch.eye(*self.matrix.shape, dtype=torch.bool, device="cpu")
-        return self.matrix & ~own
+        return _elsewhere(self.matrix)
 
     def _table(self) -> Table:
         outputs, inputs = self.matrix.shape
@@ -93,11 +97,15 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
     One vector-Jacobian product is taken for each output along ``dim``, with random
     weights on that output alone, so that nothing cancels. What is no more than rounding
     beside the largest derivative of the output is no dependence: 64 times that of float64
-    or float32 (1.4e-14, 7.6e-6). In half precision, what may be rounding is computed again
-    in float64, through weights of less that f captures, and rounding is that of float64;
-    where f refuses that, 8 times that of its dtype (0.8 % in float16, 6 % in bfloat16).
-    What is taken for rounding is told, as ``largest``.
-    The answer is about this x: a branch that x does not take is not seen.
+    or float32 (1.4e-14, 7.6e-6). What may be rounding is computed again in float64 where x
+    has less, through weights of less that f captures. In half precision, rounding is that
+    of float64 then; in float32, what is still there is compared with the size of its own
+    number of the output, so that one in metres is not hidden by one in pascals. Where f
+    refuses float64, rounding is 64 times that of float32 beside the largest number, and 8
+    times that of half precision (0.8 % in float16, 6 % in bfloat16). What is taken for
+    rounding is told, as ``largest``.
+    The answer is about this x: a branch that x does not take is not seen. Of a large batch
+    ask a part: the products and the matrix grow with the square of its size.
 
     Args:
         f: Function that maps x to one tensor with at least ``dim + 1`` dimensions.
@@ -146,31 +154,49 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 )
         amounts = _all_amounts(y, leaf, dim)
         dtypes = [x.dtype, y.dtype]
-        if is_coarse(x, y) and _may_be_rounding(amounts, *dtypes):
+        coarse, matrix = is_coarse(x, y), _beyond_rounding(amounts, *dtypes)
+        alone = is_single(x, y) and not _elsewhere(matrix).any()
+        if (coarse or alone) and _may_be_rounding(amounts, *dtypes):
             mode = InFloat64()
             wide = run_in_float64(mode, output, [x], [y])
-            if wide:
+            if wide and coarse:
                 (leaf,), (y,) = wide
                 with mode:
                     amounts = _all_amounts(y, leaf, dim)
                 dtypes = [leaf.dtype, y.dtype]
-    noise = rounding(amounts, *dtypes).unsqueeze(-1)
-    return Mixing(amounts > noise, dim, amounts, share_of_rounding(*dtypes))
+                matrix = _beyond_rounding(amounts, *dtypes)
+            elif wide:
+                (leaf,), ys = wide
+                noise = share_of_rounding(*dtypes)
+                with mode:
+                    kept = _all_amounts(ys[0], leaf, dim) > VANISHED * amounts
+                    if _elsewhere(kept).any():
+                        (sizes,) = sizes_of_outputs(ys, [leaf], dim, noise)
+                        by_size = _all_amounts(ys[0], leaf, dim, sizes)
+                        matrix |= kept & _beyond_rounding(by_size, *dtypes)
+    return Mixing(matrix, dim, amounts, share_of_rounding(*dtypes))
 
 
-def _all_amounts(y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """Return the largest derivative of each output by each input."""
+def _all_amounts(y: Tensor, x: Tensor, dim: int, sizes: Tensor | None = None) -> Tensor:
+    """Return the largest derivative of each output by each input.
+
+    Args:
+        y: The outputs.
+        x: The inputs.
+        dim: Along which outputs and inputs are laid.
+        sizes: What each number of an output is divided by, with 1 element along dim.
+    """
     source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
     rows = []
     for i in range(y.shape[dim]):
-        row = _amounts(y, x, dim, i, source)
+        row = _amounts(y, x, dim, i, source, sizes)
         if (
             0
             < _largest_other(row, i)
             <= SUSPICIOUS * float(rounding(row, x.dtype, y.dtype))
         ):
             # were it not for a sum that happens to be small, would it be rounding?
-            row = torch.maximum(row, _amounts(y, x, dim, i, source))
+            row = torch.maximum(row, _amounts(y, x, dim, i, source, sizes))
         rows.append(row)
     shape = (y.shape[dim], x.shape[dim])
     amounts = torch.stack(rows) if rows else x.new_zeros(shape, dtype=torch.float64)
@@ -185,7 +211,14 @@ def _may_be_rounding(amounts: Tensor, *dtypes: torch.dtype) -> bool:
     return bool((small & (amounts > 0) & ~own).any())
 
 
-def _amounts(y: Tensor, x: Tensor, dim: int, i: int, source: torch.Generator) -> Tensor:
+def _amounts(
+    y: Tensor,
+    x: Tensor,
+    dim: int,
+    i: int,
+    source: torch.Generator,
+    sizes: Tensor | None,
+) -> Tensor:
     """Return the largest derivative of output i by each input, with new weights on it."""
     own = y.select(dim, i)
     # Away from zero; of a complex y both parts count, since the gradient of a real x is
@@ -193,7 +226,10 @@ def _amounts(y: Tensor, x: Tensor, dim: int, i: int, source: torch.Generator) ->
     parts = torch.rand(*own.shape, 2, generator=source, device="cpu") + 0.5
     weights = torch.view_as_complex(parts) if y.is_complex() else parts[..., 0]
     v = torch.zeros_like(y)
-    v.select(dim, i).copy_(weights.to(y))
+    weights = weights.to(y)
+    if sizes is not None:
+        weights = weights / sizes.select(dim, 0)
+    v.select(dim, i).copy_(weights)
     (g,) = torch.autograd.grad(y, x, v, retain_graph=True, materialize_grads=True)
     if g.isnan().any():
         raise ValueError(
@@ -209,6 +245,16 @@ def _largest_other(row: Tensor, i: int) -> float:
     """Return the largest of a row but number i."""
     others = torch.cat([row[:i], row[i + 1 :]])
     return float(others.max()) if others.numel() else 0.0
+
+
+def _beyond_rounding(amounts: Tensor, *dtypes: torch.dtype) -> Tensor:
+    """Tell which amounts are more than rounding."""
+    return amounts > rounding(amounts, *dtypes).unsqueeze(-1)
+
+
+def _elsewhere(matrix: Tensor) -> Tensor:
+    """Return a boolean matrix without its diagonal."""
+    return matrix & ~torch.eye(*matrix.shape, dtype=torch.bool, device="cpu")
 
 
 def rounding(amounts: Tensor, *dtypes: torch.dtype) -> Tensor:

@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -51,7 +52,7 @@ class Options(NamedTuple):
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
     fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
-    decide: Callable[[], float | None] | None = None  # what mixes, by f in float64
+    decide: Callable[[bool], float | None] | None = None  # what mixes, by f in float64
 
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
@@ -157,28 +158,29 @@ def apply(
     size = options.fastest or made.total
     if options.chunk_size:  # "auto" learns from one product how many fit
         size = 1 if options.chunk_size == "auto" else options.chunk_size
-    bar = progress_bar("jacobian", "product", made.total) if options.progress else None
     constants: Sequence[Tensor] = ()
-    while start < total:
-        stop = min(start + size, total)
-        seeds = one_hot(like, start, stop, options.batched)
-        if probes and stop == total:  # they travel with the last chunk
-            seeds = [torch.cat(pair) for pair in zip(seeds, probes.seeds(), strict=True)]
-        rows: Sequence[Tensor] = take(seeds)
-        if options.chunk_size == "auto" and not made.done:
-            used = sum(t.nbytes for t in (*seeds, *rows)) + options.bytes_each
-            size = max(1, CHUNK_BYTES // max(1, used))
-        if values:
-            half = len(rows) // 2
-            rows, constants = rows[:half], [value[0] for value in rows[half:]]
-        if probes and stop == total:
-            rows, probed = [r[:-2] for r in rows], [r[-2:] for r in rows]
-        made.add(rows, stop - start)
-        if bar is not None:
-            bar.update(stop - start)
-        start = stop
-    if bar is not None:
-        bar.close()
+    shown = options.progress
+    with progress_bar("jacobian", "product", made.total) if shown else nullcontext() as bar:
+        while start < total:
+            stop = min(start + size, total)
+            seeds = one_hot(like, start, stop, options.batched)
+            if probes and stop == total:  # they travel with the last chunk
+                seeds = [
+                    torch.cat(pair) for pair in zip(seeds, probes.seeds(), strict=True)
+                ]
+            rows: Sequence[Tensor] = take(seeds)
+            if options.chunk_size == "auto" and not made.done:
+                used = sum(t.nbytes for t in (*seeds, *rows)) + options.bytes_each
+                size = max(1, CHUNK_BYTES // max(1, used))
+            if values:
+                half = len(rows) // 2
+                rows, constants = rows[:half], [value[0] for value in rows[half:]]
+            if probes and stop == total:
+                rows, probed = [r[:-2] for r in rows], [r[-2:] for r in rows]
+            made.add(rows, stop - start)
+            if bar is not None:
+                bar.update(stop - start)
+            start = stop
     whole = made.tensors()
     if options.group:
         whole = options.group.gather(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations, islice
 from math import comb
 from typing import Any
@@ -11,12 +12,16 @@ import torch
 from torch import Tensor
 
 from pullback._torch import pytree
-from pullback._wide import COARSE, InFloat64, is_coarse, run_in_float64
+from pullback._wide import COARSE, InFloat64, is_coarse, is_single, run_in_float64
 
 #: What leaks from sample to sample is rounding up to this many times that of the dtype.
 ROUNDINGS = 64
 #: In half precision, where float64 cannot tell.
 ROUNDINGS_OF_HALF = 8
+#: What is rounding in float32 is less than this part of it in float64.
+VANISHED = 1e-3
+#: Outputs whose derivatives differ by more than this can hide what mixes in each other.
+UNEQUAL = 1e3
 
 
 def share_of_rounding(*dtypes: torch.dtype) -> float:
@@ -43,18 +48,22 @@ class Probes:
     sample meets another. Where that is not so, rounding may be the cause; then each sample
     is told apart from each other by products with weights on some of the samples.
 
-    In half precision that is asked of float64, where f can follow.
+    What may be rounding is asked of float64, where f can follow. In float32, what is still
+    there then is compared with the size of its own output, for beside one with derivatives
+    of 1e5 what another mixes looks like rounding.
 
     Args:
         like: What the seeds look like, tensors of shape ``(B, ...)``.
-        decide: Gives what mixes in float64, as a part of the largest number; None if f
-            refuses that.
+        decide: Gives what mixes in float64, as a part of the largest number, whether or not
+            each output is to count by its own size; None if f refuses that.
     """
 
     def __init__(
-        self, like: Sequence[Tensor], decide: Callable[[], float | None] | None = None
+        self,
+        like: Sequence[Tensor],
+        decide: Callable[[bool], float | None] | None = None,
     ) -> None:
-        self.decide = decide
+        self.decide = cache(decide) if decide else None
         source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
 
         def weights(size: int) -> Tensor:
@@ -86,21 +95,27 @@ class Probes:
         """
         with torch.no_grad():
             self._compare(products, self.halves)
-            coarse = is_coarse(*products, *self.like)
-            if self.count > 2 and (coarse or not self._adds_up(products, J)):
+            careful = is_coarse(*products, *self.like) or (
+                is_single(*products, *self.like) and _are_unequal(J)
+            )
+            if self.count > 2 and (careful or not self._adds_up(products, J)):
                 masks = _tell_apart(self.count)
                 self._compare(take(self.on(masks)), masks)
 
     def _compare(self, products: Sequence[Tensor], masks: Tensor) -> None:
         """Raise if a product leaves more than rounding where its mask had no weight."""
         coarse = is_coarse(*products, *self.like)
+        single = is_single(*products, *self.like)
         for product in products:
             share = _share_where_unweighted(product, masks)
             dtypes = [product.dtype, *(t.dtype for t in self.like)]
-            if coarse and self.decide and 0 < share <= most_of_rounding(*dtypes):
-                found = self.decide()
-                if found is not None:
+            small = 0 < share <= most_of_rounding(*dtypes)
+            if small and self.decide and (coarse or single):
+                found = self.decide(False)
+                if found is not None and coarse:
                     share, dtypes = found, [torch.float64]
+                elif found is not None and found > VANISHED * share:
+                    share = self.decide(True) or share
             if share > share_of_rounding(*dtypes):
                 raise ValueError(
                     "batched=True, and f mixes samples: an output of one depends on "
@@ -119,9 +134,10 @@ class Probes:
             summed = (w.to(rows) @ rows.reshape(len(rows), -1)).view_as(found)
             expected = self.samples.to(rows).unsqueeze(1) * summed
             gap = (found - expected).abs().nan_to_num(0, 0, 0)
-            if gap.numel() and float(gap.max()) > _rounding_in(
-                expected, _largest(expected)
-            ):
+            if not gap.numel():
+                continue
+            largest = expected.abs().nan_to_num(0, 0, 0).amax(0)  # of each number
+            if bool((gap.amax(0) > share_of_rounding(expected.dtype) * largest).any()):
                 return False
         return True
 
@@ -150,8 +166,65 @@ def _tell_apart(count: int) -> Tensor:
     return masks
 
 
-def left_in_float64(f: Callable[..., Any], xs: Sequence[Tensor]) -> float | None:
-    """Return what mixes when f runs in float64, as a part of the largest number."""
+def _are_unequal(J: Sequence[Tensor]) -> bool:
+    """Tell whether some rows of J are far smaller than others, and not zero."""
+    parts = [rows.reshape(len(rows), -1) for rows in J if rows.numel()]
+    if not parts:
+        return False
+    norms = [torch.linalg.vector_norm(part, dim=1) for part in parts]
+    sizes = torch.stack([norm.to(norms[0]) for norm in norms]).sum(0)
+    sizes = sizes[(sizes > 0) & sizes.isfinite()]
+    return len(sizes) > 1 and bool(sizes.max() > UNEQUAL * sizes.min())
+
+
+def sizes_of_outputs(
+    ys: Sequence[Tensor], xs: Sequence[Tensor], dim: int, share: float
+) -> list[Tensor]:
+    """Return about how large the derivatives of each number of a sample are.
+
+    One product J t tells it for all of them, with a random t. It is taken from the graph
+    as the derivative of v -> J^T v by v.
+
+    Args:
+        ys: What was computed in float64 from xs.
+        xs: The leaves of their graph.
+        dim: Along which samples are laid; a size is the largest over them.
+        share: What is taken for rounding beside a size. A size is never so small that
+            rounding of float64 beside the largest size could come to more than that.
+
+    Returns:
+        One for each y, with 1 element along dim; ones where it cannot be told.
+    """
+    source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+
+    def random(t: Tensor) -> Tensor:
+        numbers = torch.rand(2, *t.shape, generator=source, device="cpu")
+        return ((numbers[0] + 0.5) * (numbers[1] - 0.5).sign()).to(t)
+
+    vs = [torch.zeros_like(y).requires_grad_() for y in ys]
+    try:
+        vJ = torch.autograd.grad(ys, xs, vs, create_graph=True, materialize_grads=True)
+        vJ = tuple(w for w in vJ if w.requires_grad)
+        ts = [random(w) for w in vJ]
+        Jt = torch.autograd.grad(vJ, vs, ts, materialize_grads=True)
+    except (RuntimeError, ValueError):  # f is not twice differentiable, or J is zero
+        return [torch.ones_like(y.real.narrow(dim, 0, 1)) for y in ys]
+    sizes = [t.abs().nan_to_num(0, 0, 0).amax(dim, keepdim=True) for t in Jt]
+    largest = max([_largest(size) for size in sizes]) or 1.0
+    least = share_of_rounding(torch.float64) / share * largest
+    return [size.clamp(min=least) for size in sizes]
+
+
+def left_in_float64(
+    f: Callable[..., Any], xs: Sequence[Tensor], output_by_output: bool = False
+) -> float | None:
+    """Return what mixes when f runs in float64, as a part of the largest number.
+
+    Args:
+        f: Function of the xs, tensors of shape ``(B, ...)``, that returns such tensors.
+        xs: Its inputs.
+        output_by_output: Whether each output is to count by the size of its derivatives.
+    """
     mode = InFloat64()
     with torch.no_grad():
         ys = pytree.tree_leaves(f(*xs))
@@ -161,16 +234,24 @@ def left_in_float64(f: Callable[..., Any], xs: Sequence[Tensor]) -> float | None
     leaves, wide = found
     probes = Probes(wide)
     masks = _tell_apart(probes.count)
-    share = 0.0
+    left, largest = [0.0] * len(leaves), [0.0] * len(leaves)
     with mode, torch.enable_grad():
+        sizes = [torch.ones_like(y) for y in wide]
+        if output_by_output:
+            noise = share_of_rounding(*(t.dtype for t in (*xs, *ys)))
+            sizes = sizes_of_outputs(wide, leaves, 0, noise)
         for mask, *seeds in zip(masks, *probes.on(masks), strict=True):
             rows = torch.autograd.grad(
-                wide, leaves, seeds, retain_graph=True, materialize_grads=True
+                wide,
+                leaves,
+                [seed / size for seed, size in zip(seeds, sizes, strict=True)],
+                retain_graph=True,
+                materialize_grads=True,
             )
-            share = max(
-                share, *(_share_where_unweighted(r[None], mask[None]) for r in rows)
-            )
-    return share
+            for k, row in enumerate(rows):
+                left[k] = max(left[k], _largest(row[~mask.to(row.device)]))
+                largest[k] = max(largest[k], _largest(row))
+    return max(part / (whole or 1.0) for part, whole in zip(left, largest, strict=True))
 
 
 def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
@@ -182,8 +263,3 @@ def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
 def _largest(t: Tensor) -> float:
     """Return the size of the largest finite number of t."""
     return float(t.abs().nan_to_num(0, 0, 0).max()) if t.numel() else 0.0
-
-
-def _rounding_in(t: Tensor, largest: float) -> float:
-    """Return what is no more than rounding in t, beside its largest number."""
-    return share_of_rounding(t.dtype) * largest

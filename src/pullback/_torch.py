@@ -13,8 +13,9 @@ import gc
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,9 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 from torch._decomp import decomposition_table
+from torch._functorch import eager_transforms as _transforms
 from torch._ops import OpOverload
+from torch.autograd import forward_ad
 from torch.autograd.graph import Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -46,6 +49,7 @@ __all__ = [
     "cotangent_bytes",
     "decomposition",
     "edited_tensors_of",
+    "forward_level",
     "frames_of",
     "function_of",
     "functions_of",
@@ -104,6 +108,53 @@ def vector_jacobian(
         allow_unreachable=True,
         accumulate_grad=False,
     )
+
+
+@contextmanager
+def forward_level() -> Iterator[None]:
+    """Keep the level of forward mode open until the last thread that is in here leaves.
+
+    PyTorch has one level for the whole process, and one count of those on it. The thread
+    that came first to :func:`torch.func.jvp` closes the level when it is done, and the
+    tangents of the others are lost, which ends in an error or, without one, in zeros (to
+    2.15). Counted once more, none of them closes it, and no thread waits for another.
+    Without that count, one thread at a time is let in.
+    """
+    if not hasattr(_transforms, NESTING):
+        with _Level.lock:
+            yield
+        return
+    with _Level.lock:
+        if not _Level.users and not getattr(_transforms, NESTING):
+            forward_ad.enter_dual_level()
+            _count_levels(1)
+            _Level.opened = True
+        _Level.users += 1
+    try:
+        yield
+    finally:
+        with _Level.lock:
+            _Level.users -= 1
+            if not _Level.users and _Level.opened:
+                _Level.opened = False
+                _count_levels(-1)
+                forward_ad.exit_dual_level()
+
+
+#: What a release must have for threads to share the level of forward mode.
+NESTING = "JVP_NESTING"
+
+
+class _Level:
+    """Who is on the level of forward mode, and whether :func:`forward_level` opened it."""
+
+    lock = threading.RLock()  # f may take derivatives itself
+    users = 0
+    opened = False
+
+
+def _count_levels(change: int) -> None:
+    setattr(_transforms, NESTING, getattr(_transforms, NESTING) + change)
 
 
 #: What a release must have for :func:`apply_to_rows` to do as :func:`torch.func.vmap` does.

@@ -26,10 +26,18 @@ REFUSED = (RuntimeError, ValueError, TypeError, AssertionError)
 #: What rounds more coarsely than this may hide what is no rounding.
 COARSE = 1e-5
 
+#: What rounds more finely than this is double precision.
+FINE = 1e-10
+
 
 def is_coarse(*ts: Tensor) -> bool:
     """Tell whether one of the tensors is in half precision, or less."""
     return any(torch.finfo(t.dtype).eps > COARSE for t in ts)
+
+
+def is_single(*ts: Tensor) -> bool:
+    """Tell whether what rounds most coarsely is single precision."""
+    return COARSE > max(torch.finfo(t.dtype).eps for t in ts) > FINE
 
 
 def run_in_float64(

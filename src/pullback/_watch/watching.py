@@ -62,6 +62,7 @@ class watch:  # noqa: N801 - it is called like a function
 
     Raises:
         ValueError: A name in ``without`` is no rule's.
+        RuntimeError: The same object is entered again while its block is open.
 
     Examples:
         >>> import torch, pullback
@@ -87,11 +88,16 @@ class watch:  # noqa: N801 - it is called like a function
         self._without = frozenset(without)
 
     def __enter__(self) -> Findings:
-        self._log = Log(Findings(), self._strict)
-        self._recorder = Recorder(self._log, self._without)
-        self._recorder.__enter__()
+        if hasattr(self, "_log"):
+            raise RuntimeError(
+                "this watch() is open already; a block inside it needs a watch() of its own"
+            )
+        log = Log(Findings(), self._strict)
+        recorder = Recorder(log, self._without)
+        recorder.__enter__()
+        self._log, self._recorder = log, recorder
         LINES.append(self._line_of)
-        return self._log.findings
+        return log.findings
 
     def __exit__(
         self,
