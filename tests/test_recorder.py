@@ -3,7 +3,7 @@
 import functools
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 from watched import TRAP, hooks_of_torch
 
 import pullback
+from pullback._watch.places import Places
 from pullback._watch.recorder import Recorder
 
 
@@ -285,6 +286,64 @@ def test_nothing_stays_where_backward_raises(depth):
         y.sum().backward()
     assert [len(seen) for seen in blocks] == [1] * depth
     assert hooks_of_torch() == before
+
+
+class Skips(torch.optim.SGD):
+    def step(self, closure=None):
+        raise ValueError
+
+
+def test_operations_after_a_step_that_raised_are_seen():
+    w = torch.nn.Parameter(torch.zeros(2))
+    optimizer = Skips([w], lr=0.1)
+    x = torch.zeros(2, requires_grad=True)
+    with pullback.watch() as seen:
+        with suppress(ValueError):
+            optimizer.step()
+        x.pow(2).sum().sqrt().backward()
+    assert [found.rule for found in seen] == ["not-finite"]
+
+
+def test_operations_of_a_step_are_no_part_of_the_program():
+    def watched(optimizer):
+        w = torch.nn.Parameter(torch.ones(2))
+        w.grad = torch.ones(2)
+        with pullback.watch() as seen:
+            optimizer([w]).step()
+        return seen.watched
+
+    assert watched(torch.optim.Adam) == watched(torch.optim.SGD)  # it computes more
+
+
+HOOKS = ["_module_called", "_module_returned", "_step_begins", "_step_ended"]
+OF_PLACES = ["parameter_registered", "module_registered"]
+
+
+@pytest.mark.parametrize("name", [*HOOKS, *OF_PLACES])
+def test_a_hook_that_fails_leaves_the_program_alone(name, monkeypatch):
+    def fail(*arguments):
+        raise LookupError("of the hook")
+
+    fail.__name__ = name
+    monkeypatch.setattr(Recorder if name in HOOKS else Places, name, fail)
+    with pullback.watch() as seen:
+        net = nn.Sequential(nn.Linear(2, 1))
+        net(torch.ones(1, 2)).sum().backward()
+        torch.optim.SGD(net.parameters(), lr=0.1).step()
+    assert seen.unseen == (f"{name}: LookupError: of the hook",)
+
+
+def test_a_module_without_a_hash_runs():
+    class Equal(nn.Linear):
+        def __eq__(self, other):
+            return True
+
+    net = nn.Sequential(nn.Linear(2, 2))
+    with pullback.watch() as seen:
+        assert Equal(2, 2)(torch.ones(2)).shape == (2,)
+        net(torch.ones(2)).sum().backward()
+    assert "unhashable" in seen.unseen[0]
+    assert not seen
 
 
 def test_an_open_block_is_not_entered_again():

@@ -27,7 +27,7 @@ SHOWN = {
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
     "docs/answers/forward-mode.md": {"jacobian-of-a-closure"},
     "docs/answers/frameworks.md": {"clipped-while-scaled", "mean-of-unequal-batches"},
-    "docs/answers/in-place.md": {"data-hides-changes", "gradients-accumulate"},
+    "docs/answers/in-place.md": {"data-hides-changes"},
     "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
         "clamp-outside",
@@ -83,6 +83,7 @@ SHOWN = {
     "examples/01_gradient_argument/60_one_output_at_a_time.py": {"not-finite"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
+    "examples/02_jacobians/20_the_whole.py": {"jacobian-of-a-closure"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/06_weighting_pixels.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite", "probabilities-for-scores"},

@@ -27,11 +27,25 @@ def own_frame(frame: FrameType | None = None) -> FrameType | None:
     return frame
 
 
-def caller() -> CodeType | None:
-    """Return the code that called the operation at hand; None in a thread without any."""
+def calling_frame() -> FrameType | None:
+    """Return the frame that called what this package looks at, or that called a hook."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back
+    return frame
+
+
+def runs(frame: FrameType) -> bool:
+    """Tell whether a frame of this thread has not ended, so that this runs inside it."""
+    inside = inspect.currentframe()
+    while inside is not None and inside is not frame:
+        inside = inside.f_back
+    return inside is not None
+
+
+def caller() -> CodeType | None:
+    """Return the code that called the operation at hand; None in a thread without any."""
+    frame = calling_frame()
     return frame.f_code if frame is not None else None
 
 
@@ -44,9 +58,7 @@ class Instruction(NamedTuple):
 
 def calling() -> Instruction | None:
     """Return the instruction that called the operation at hand."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(HERE):
-        frame = frame.f_back
+    frame = calling_frame()
     return Instruction(frame.f_code, frame.f_lasti) if frame is not None else None
 
 

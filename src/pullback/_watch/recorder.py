@@ -34,7 +34,15 @@ from pullback._torch import (
 )
 from pullback._watch import rules
 from pullback._watch.findings import Site, counted
-from pullback._watch.frames import Instruction, caller, calling, is_own, own_frame
+from pullback._watch.frames import (
+    Instruction,
+    caller,
+    calling,
+    calling_frame,
+    is_own,
+    own_frame,
+    runs,
+)
 from pullback._watch.functions import running
 from pullback._watch.log import (
     FORWARD,
@@ -86,7 +94,7 @@ class Recorder(QuietDispatchMode):
         self._run = FORWARD
         self._open: dict[int, Call] = {}
         self._thread = threading.get_ident()
-        self._optimizer = ""  # whose step runs, without a closure
+        self._step: FrameType | None = None  # of an optimizer, without a closure
         self._stack: list[weakref.ref[torch.nn.Module]] = []
         self._cleanup = ExitStack()
 
@@ -95,17 +103,20 @@ class Recorder(QuietDispatchMode):
     def __enter__(self) -> Recorder:
         with ExitStack() as stack:
             places = self._log.places
+            safe = self._safe
             for handle in (
                 modules.register_module_parameter_registration_hook(
-                    places.parameter_registered
+                    safe(places.parameter_registered)
                 ),
-                modules.register_module_module_registration_hook(places.module_registered),
-                modules.register_module_forward_pre_hook(self._module_called),
+                modules.register_module_module_registration_hook(
+                    safe(places.module_registered)
+                ),
+                modules.register_module_forward_pre_hook(safe(self._module_called)),
                 modules.register_module_forward_hook(
-                    self._module_returned, always_call=True
+                    safe(self._module_returned), always_call=True
                 ),
-                optimizers.register_optimizer_step_pre_hook(self._step_begins),
-                optimizers.register_optimizer_step_post_hook(self._step_ended),
+                optimizers.register_optimizer_step_pre_hook(safe(self._step_begins)),
+                optimizers.register_optimizer_step_post_hook(safe(self._step_ended)),
             ):
                 stack.callback(handle.remove)
             super().__enter__()  # type: ignore[no-untyped-call]
@@ -117,6 +128,7 @@ class Recorder(QuietDispatchMode):
             super().__exit__(*exception)  # type: ignore[no-untyped-call]
         finally:
             self._cleanup.close()
+            self._step = None
 
     def finish(self) -> None:
         """Let the last rules look."""
@@ -125,6 +137,21 @@ class Recorder(QuietDispatchMode):
         operations = counted(self._log.count, "operation")
         passes = counted(self._log.passes, "backward pass")
         self._log.findings.watched = f"{operations}, {passes}"
+
+    def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Return a hook that raises nothing: no program must end because it is watched."""
+
+        def safe(*args: Any) -> None:
+            try:
+                hook(*args)
+            except Exception as error:
+                self._missed(hook.__name__, error)
+
+        return safe
+
+    def _missed(self, what: object, error: Exception) -> None:
+        why = textwrap.shorten(str(error), 200)  # some list all of torch's backends
+        self._log.findings.missed(f"{what}: {type(error).__name__}: {why}")
 
     # --- operations -------------------------------------------------------------------
 
@@ -137,7 +164,7 @@ class Recorder(QuietDispatchMode):
     ) -> Any:
         """Run an operation, and look."""
         kwargs = kwargs or {}
-        if self._optimizer:
+        if self._step is not None and self._in_step():
             return func(*args, **kwargs)
         number = nodes_made() - 1
         out = func(*args, **kwargs)
@@ -145,8 +172,7 @@ class Recorder(QuietDispatchMode):
             with out_of_sight():
                 self._record(func, args, kwargs, out, number)
         except Exception as error:  # a program must not end because it is watched
-            why = textwrap.shorten(str(error), 200)  # some list all of torch's backends
-            self._log.findings.missed(f"{func}: {type(error).__name__}: {why}")
+            self._missed(func, error)
         return out
 
     def _record(
@@ -431,7 +457,7 @@ class Recorder(QuietDispatchMode):
     def _module_called(self, module: torch.nn.Module, args: Any) -> None:
         if not self._in_watched_thread():
             return
-        self._optimizer = ""  # a step that raised has not said that it ended
+        self._step = None  # one that computes the loss itself
         if self._stack:
             root = self._stack[0]()
             if root is not None and not self._has_part(root, module):
@@ -452,14 +478,21 @@ class Recorder(QuietDispatchMode):
         return any(other is not None and _is_part(other, module) for other in others)
 
     def _module_returned(self, module: torch.nn.Module, args: Any, out: Any) -> None:
-        if self._stack and self._in_watched_thread():
+        called = self._stack and self._in_watched_thread()
+        if called and self._stack[-1]() is module:  # or else the hook before it failed
             self._stack.pop()
+
+    def _in_step(self) -> bool:
+        """Tell whether the step runs; one that raised has not said that it ended."""
+        if self._step is not None and self._in_watched_thread() and not runs(self._step):
+            self._step = None
+        return self._step is not None
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._in_watched_thread():
             return
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        self._optimizer = "" if closure else type(optimizer).__name__
+        self._step = None if closure else calling_frame()
         if not closure:
             site = self._line()
             with out_of_sight():
@@ -469,7 +502,7 @@ class Recorder(QuietDispatchMode):
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._in_watched_thread():
             return
-        self._optimizer = ""
+        self._step = None
         log = self._log
         site = self._line()
         log.optimizers[optimizer] = site, log.count
