@@ -191,6 +191,9 @@ def test_the_plugin_of_pytest(tmp_path):
     assert "3 failed, 1 passed" in ran("--pullback-watch")
 
 
+EDIT = "y = torch.ones(2, requires_grad=True).exp()\ny += 1\ny.sum().backward()"
+
+
 def test_the_extension_of_ipython(capsys):
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -200,6 +203,8 @@ def test_the_extension_of_ipython(capsys):
     assert "An infinity first appeared" in capsys.readouterr().out
     shell.run_cell(f"%%capture\n{RIGHT}")
     assert hooks_of_torch()[-1] == 0
+    shell.run_cell(f"%%capture\n{EDIT}")
+    assert "rule:   in-place" in capsys.readouterr().out
     shell.run_cell("%%capture\n1")
     shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
     assert capsys.readouterr().out.count("An infinity first appeared") == 1

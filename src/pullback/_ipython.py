@@ -14,6 +14,7 @@ class Cells:
         self._block: watch | None = None
         self._seen: Any = ()
         self._depth = 0  # cells that run: a magic such as %%capture runs one inside another
+        self._error: BaseException | None = None  # of the innermost, which is shown there
 
     def before(self, info: Any) -> None:
         """Begin to watch, unless this cell is part of one that is watched."""
@@ -25,8 +26,10 @@ class Cells:
     def after(self, result: Any) -> None:
         """Stop, and print, unless this cell is part of one that runs on."""
         self._depth = max(0, self._depth - 1)  # or the extension was loaded in this cell
+        self._error = self._error or result.error_in_exec
         if self._depth == 0:
-            seen = self.stop(result.error_in_exec)
+            error, self._error = self._error, None
+            seen = self.stop(error)
             if seen:
                 print(seen)
 
