@@ -1,6 +1,6 @@
 """The site's search in a real browser: what people type, and what they paste.
 
-Needs Chromium and, but for the last test, a built site; skips, and says so, without.
+Needs Chromium and, but for the last tests, a built site; skips, and says so, without.
 """
 
 import gzip
@@ -373,8 +373,10 @@ def assert_accessible(page):
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
-    """First, broken over lines by a terminal, with other errors before it."""
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Build a site of a few pages; return the address of its search page."""
+    folder = tmp_path_factory.mktemp("small")
     pages = {
         "index": "Home\n====\n\n.. toctree::\n   :glob:\n\n   errors/*\n   answers/*\n"
         "   mended\n   mismatch\n   widgets\n",
@@ -389,10 +391,10 @@ def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
         "mismatch": "Mismatch in shape: grad_output and output\n"
         "=========================================\n\ntorch.Size([7, 2]) and more.\n",
     }
-    for folder in ("answers", "errors"):
-        (tmp_path / folder).mkdir()
+    for name in ("answers", "errors"):
+        (folder / name).mkdir()
     for name, text in pages.items():
-        (tmp_path / f"{name}.rst").write_text(text)
+        (folder / f"{name}.rst").write_text(text)
     docs = ROOT / "docs"
     settings = {
         "extensions": ["also_asked", "search_index"],
@@ -418,18 +420,34 @@ def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
     }
     lines = [f"{name} = {value!r}" for name, value in settings.items()]
     path = f"import sys\nsys.path.insert(0, {str(docs / '_ext')!r})\n"
-    (tmp_path / "conf.py").write_text(path + "\n".join(lines))
-    command = [sys.executable, "-m", "sphinx", "-q", str(tmp_path), str(tmp_path / "html")]
+    (folder / "conf.py").write_text(path + "\n".join(lines))
+    command = [sys.executable, "-m", "sphinx", "-q", str(folder), str(folder / "html")]
     subprocess.run(command, check=True)
+    return (folder / "html" / "search.html").as_uri()
+
+
+@pytest.fixture
+def asked(browser, small):
+    """Return the search page of the small site."""
     page = browser.new_page()
-    page.goto((tmp_path / "html" / "search.html").as_uri())
+    page.goto(small)
+    yield page
+    page.close()
+
+
+#: Whether the search says of a query that no page is about it.
+NONE = "document.querySelector('#search-summary').textContent.startsWith('No page')"
+
+
+def test_a_pasted_message_leads_to_its_page(asked):
+    """It is broken over lines by a terminal, with another error before it."""
     message = (
         "Traceback (most recent call last):\n  ...\nZeroDivisionError: division by zero\n\n"
         "During handling of the above exception, another exception occurred:\n\n"
         "Traceback (most recent call last):\n  ...\nRuntimeError: Mismatch in shape: "
         "grad_output[0] has a shape of\ntorch.Size([7, 2]) and output[0] has a shape of []"
     )
-    page.evaluate(
+    asked.evaluate(
         """text => {
           const clipboardData = new DataTransfer();
           clipboardData.setData("text", text);
@@ -438,39 +456,54 @@ def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
         }""",
         message,
     )
-    page.wait_for_selector(FOUND)
-    assert page.locator(FOUND).first.get_attribute("href") == "errors/shape.html"
-    summary = page.locator("#search-summary")
+    asked.wait_for_selector(FOUND)
+    assert asked.locator(FOUND).first.get_attribute("href") == "errors/shape.html"
+    summary = asked.locator("#search-summary")
     assert summary.text_content().endswith("the best first")
+
+
+def test_a_message_that_no_page_is_about_is_said_to_be_one(asked):
+    """What is shown below that are the pages nearest to it."""
     message = "UserWarning: division by zero in y RuntimeError: y has no shape to divide"
-    page.fill("#search-words", message)
-    none = "document.querySelector('#search-summary').textContent.startsWith('No page')"
-    page.wait_for_function(none)
-    assert page.locator(FOUND).count() > 0
-    # words that any code may raise count where the line that raised is of the page's kind
-    for line, unknown in (("step / w.grad", "false"), ("step / 0", "true")):
+    asked.fill("#search-words", message)
+    asked.wait_for_function(NONE)
+    assert asked.locator(FOUND).count() > 0
+
+
+def test_words_that_any_code_may_raise_count_by_the_line_that_raised_them(asked):
+    """Where it is of the page's kind; after one that is not, and before another."""
+    for line, unknown in (("step / 0", "true"), ("step / w.grad", "false")) * 2:
         frame = f'File "a.py", line 3, in step {line} ZeroDivisionError: division by zero'
-        page.fill("#search-words", frame)
-        page.wait_for_function(f"{none} === {unknown}")
-    page.fill("#search-words", "why is my widget doubled")  # a wording counts as a title
-    page.wait_for_function(f"document.querySelector('{FOUND}')?.hash === '#twice-as-large'")
-    first = page.locator("#search-results li").first
+        asked.fill("#search-words", frame)
+        asked.wait_for_function(f"{NONE} === {unknown}")
+
+
+def test_a_wording_counts_as_a_title(asked):
+    asked.fill("#search-words", "why is my widget doubled")
+    asked.wait_for_function(
+        f"document.querySelector('{FOUND}')?.hash === '#twice-as-large'"
+    )
+    first = asked.locator("#search-results li").first
     assert first.locator("a").text_content() == "Twice as large"
-    page.wait_for_function(
+    asked.wait_for_function(
         "document.querySelector('#search-results .context')?.textContent === 'They add up.'"
     )
-    # a word that only `asked` has; mistyped; what front matter names, and a comment; words
-    for query, found in (
-        ("lopsided", "shape.html"),
-        ("lopsdied", "shape.html"),
-        ("wobbly gizmo", "mended.html"),
-        ("small contraption", "widgets.html"),
-        ("thingamajig", "widgets.html"),
-        ("surplus gizmos", "sums.html"),
-        ("crooked", "shape.html"),
-    ):
-        page.fill("#search-words", query)
-        page.wait_for_function(
-            f"document.querySelector('{FOUND}')?.pathname.endsWith('{found}')"
-        )
-    page.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("lopsided", "shape"),  # a word that only `asked` has
+        ("lopsdied", "shape"),  # mistyped
+        ("wobbly gizmo", "mended"),  # which front matter names
+        ("small contraption", "widgets"),  # and a comment
+        ("thingamajig", "widgets"),  # words, of a page
+        ("surplus gizmos", "sums"),  # of an answer
+        ("crooked", "shape"),  # of a message
+    ],
+)
+def test_what_a_page_does_not_say_itself_leads_there(asked, query, page):
+    asked.fill("#search-words", query)
+    asked.wait_for_function(
+        f"document.querySelector('{FOUND}')?.pathname.endsWith('/{page}.html')"
+    )

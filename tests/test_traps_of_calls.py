@@ -1,6 +1,7 @@
 """What a backward starts from: constants in a loss, and means over tokens that count."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -203,3 +204,213 @@ def test_weights_of_classes_are_no_number_of_tokens():
             cross_entropy(net(X), torch.tensor(classes), weight=weight).backward()
 
     assert found(program) == []
+
+
+# --- gradients that add up ------------------------------------------------------------
+
+
+def test_a_gradient_that_was_not_cleared_and_one_that_was():
+    for clear, found in ((True, 0), (False, 1)):
+        w = nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        with pullback.watch() as seen:
+            for _ in range(3):
+                if clear:
+                    optimizer.zero_grad(set_to_none=False)
+                (w**2).sum().backward()
+                optimizer.step()
+        assert [f.page for f in seen] == ["gradients-accumulate"] * found
+
+
+# --- two gradients in one memory ------------------------------------------------------
+
+
+ONE_MEMORY = "two-gradients-one-memory"
+JOINED = {
+    "views": lambda a, b: a[None] + b[None],
+    "stack": lambda a, b: torch.stack([a, b]).sum(0),
+    "transposed": lambda a, b: a.view(2, 1).T + b.view(2, 1).T,
+}
+APART = {
+    "added": lambda a, b: (a + b)[None],
+    "parts of one": lambda a, b: torch.cat([a, b]),
+    "every other of one": lambda a, b: torch.stack([a, b], 1),
+    "scaled": lambda a, b: a[None] + 2 * b[None],
+    "of one alone": lambda a, b: a[None] + b.detach()[None],
+}
+
+
+def pair():
+    return [nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([3.0, 4.0]))]
+
+
+def accumulated(a, b, join):
+    for _ in range(2):
+        join(a, b).square().sum().backward()
+
+
+def clipped(a, b, join, foreach=False):
+    join(a, b).square().sum().backward()
+    params = [p for p in (a, b) if p.grad is not None]
+    nn.utils.clip_grad_norm_(params, 1.0, foreach=foreach)
+
+
+def unscaled(a, b, join):
+    optimizer = torch.optim.SGD([a, b])
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale(join(a, b).square().sum()).backward()
+    scaler.unscale_(optimizer)
+
+
+def averaged(a, b, join):
+    join(a, b).square().sum().backward()
+    for p in (a, b):
+        if p.grad is not None:
+            p.grad /= 2
+
+
+def kept_and_zeroed(a, b, join):
+    optimizer = torch.optim.SGD([a, b])
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=False)
+        join(a, b).square().sum().backward()
+
+
+CHANGES = [
+    accumulated,
+    clipped,
+    functools.partial(clipped, foreach=True),
+    unscaled,
+    averaged,
+    kept_and_zeroed,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("join", [*JOINED, *APART])
+def test_gradients_in_one_memory(join, change):
+    """What is found is wrong, and what is wrong is found."""
+    a, b = pair()
+    with pullback.watch() as seen:
+        change(a, b, (JOINED | APART)[join])
+    right = pair()
+    if join != "of one alone":
+        right[1].register_hook(torch.clone)
+    change(*right, (JOINED | APART)[join])
+    found, expected = (
+        [p.grad.tolist() for p in of if p.grad is not None] for of in ((a, b), right)
+    )
+    wrong = found != expected
+    assert wrong == (join in JOINED)
+    assert [finding.rule for finding in seen] == [ONE_MEMORY] * wrong
+    if wrong:
+        assert "The gradients of a and b lie in one memory" in seen[0].message
+        assert seen[0].site.path == __file__
+
+
+def steps_apart(a, b):
+    optimizer = torch.optim.Adam([a, b])
+    for _ in range(2):
+        JOINED["views"](a, b).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def a_copy_by_a_hook(a, b):
+    b.register_hook(torch.clone)
+    accumulated(a, b, JOINED["views"])
+
+
+def gradients_of_one_buffer(a, b):
+    flat = torch.zeros(4)
+    a.grad, b.grad = flat[:2], flat[2:]
+    accumulated(a, b, JOINED["views"])
+    flat /= 2
+
+
+def one_of_them_scaled(x, b):
+    JOINED["views"](x, b).square().sum().backward()
+    x.grad /= x.grad.norm()
+
+
+def limited(a, b):
+    JOINED["views"](a, b).square().sum().backward()
+    nn.utils.clip_grad_value_([a, b], 1.0)
+
+
+def cleared_by_a_factor(a, b):
+    JOINED["views"](a, b).square().sum().backward()
+    for p in (a, b):
+        p.grad *= 0
+
+
+def gradients_of_another_model(a, b):  # as Hogwild shares them
+    shared = pair()
+    for p, q in zip((a, b), shared, strict=True):
+        (p**2).sum().backward()
+        q.grad = p.grad
+    accumulated(a, b, APART["added"])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        steps_apart,
+        a_copy_by_a_hook,
+        gradients_of_one_buffer,
+        one_of_them_scaled,
+        limited,
+        cleared_by_a_factor,
+        gradients_of_another_model,
+    ],
+)
+def test_gradients_in_one_memory_that_are_right(program):
+    with pullback.watch() as seen:
+        program(*pair())
+    assert list(seen) == []
+    assert seen.unseen == ()
+
+
+# --- means of unequal batches ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("by_hand", "found"), [(True, []), (False, [MEANS])])
+def test_means_of_unequal_batches_that_are_weighted(by_hand, found):
+    data, w = torch.arange(5.0), torch.zeros((), requires_grad=True)
+    with pullback.watch() as seen:
+        for batch in data.split(4):  # 4 and 1
+            share = len(batch) / 5 if by_hand else 1 / 2
+            (((w - batch) ** 2).mean() * share).backward()
+    assert [finding.rule for finding in seen] == found
+
+
+@pytest.mark.parametrize(("reduction", "found"), [("sum", []), ("mean", [MEANS])])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda y, **kw: nn.functional.mse_loss(y, torch.zeros_like(y), **kw),
+        lambda y, **kw: nn.functional.cross_entropy(
+            y, torch.zeros(len(y), dtype=int), **kw
+        ),
+        lambda y, **kw: nn.functional.binary_cross_entropy_with_logits(
+            y, torch.ones_like(y), **kw
+        ),
+        lambda y, **kw: nn.functional.smooth_l1_loss(y, torch.zeros_like(y), **kw),
+    ],
+    ids=["squares", "cross-entropy", "logits", "smooth"],
+)
+def test_sums_of_unequal_batches_are_no_means(loss, reduction, found):
+    data, w = torch.arange(10.0).reshape(5, 2), torch.ones(2, requires_grad=True)
+    with pullback.watch() as seen:
+        for batch in data.split(4):  # 4 and 1
+            (loss(w * batch, reduction=reduction) / 5).backward()
+    assert [finding.rule for finding in seen] == found
+
+
+def test_a_gradient_check_is_no_step():
+    w = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            w.square().sum().backward()
+            torch.autograd.gradcheck(torch.exp, w)
+    assert list(seen) == []

@@ -7,8 +7,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
+from watched import at, lines_of
 
 import pullback
+
+here = lines_of(__file__)
 
 RULE = "optimizer-holds-the-old-parameter"
 X = torch.tensor([[0.5, -1.0, 2.0]])
@@ -357,3 +360,25 @@ def test_parameters_that_no_optimizer_holds_and_that_replace_none(program):
     with pullback.watch() as seen:
         program()
     assert old_of(seen) == []
+
+
+# --- a list that hides layers ---------------------------------------------------------
+
+
+class Unregistered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = [nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(2)]
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)  # called here
+        return x
+
+
+def test_of_what_a_list_hides_the_blocks_alone_are_named():
+    with pullback.watch() as seen:
+        Unregistered()(torch.ones(1, 2)).square().sum().backward()
+    (finding,) = seen
+    assert "calls a Sequential" in finding.message
+    assert at(finding.site) == here("called here")

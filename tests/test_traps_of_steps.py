@@ -6,9 +6,12 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+from watched import at, lines_of
 
 import pullback
 from pullback._watch import traps_of_steps
+
+here = lines_of(__file__)
 
 CLIPPED, HOOK = "clipped-before-backward", "hook-in-every-step"
 X = torch.tensor([[0.5, -1.0, 2.0]])
@@ -303,3 +306,116 @@ def test_each_can_be_turned_off(rule):
         clipped_too_early()
         steps(a_net(), on_a_parameter)
     assert {f.rule for f in seen} == {CLIPPED, HOOK} - {rule}
+
+
+# --- evaluation mode ------------------------------------------------------------------
+
+
+def net_that_drops():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 1))
+
+
+def each_epoch_in(*modes):
+    """Train in each of some modes of a network, in turn, from one line."""
+    net = net_that_drops()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for mode in modes:
+        mode(net)
+        optimizer.zero_grad()
+        net(torch.randn(4, 3)).square().mean().backward()
+        optimizer.step()
+
+
+def evaluate_one(net):
+    net.train()
+    net[1].eval()
+
+
+@pytest.mark.parametrize(
+    ("modes", "found"),
+    [
+        ([nn.Module.train, nn.Module.eval, nn.Module.eval], 1),
+        ([nn.Module.train, nn.Module.eval, nn.Module.train, nn.Module.eval], 0),
+        ([nn.Module.eval] * 4, 0),  # fine-tuned in evaluation mode
+        ([nn.Module.train, evaluate_one, evaluate_one, evaluate_one], 0),
+    ],
+)
+def test_evaluation_mode_that_stays_on(modes, found):
+    with pullback.watch() as seen:
+        each_epoch_in(*modes)
+    assert [f.rule for f in seen] == ["evaluation-mode-stays-on"] * found
+
+
+def test_attacks_in_evaluation_mode_are_right():
+    net = net_that_drops()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def loss_of(x):
+        return net(x).square().mean()
+
+    with pullback.watch() as seen:
+        for _ in range(4):
+            x = torch.randn(4, 3, requires_grad=True)
+            net.eval()
+            loss_of(x).backward()
+            net.train()
+            optimizer.zero_grad()
+            loss_of((x + x.grad.sign()).detach()).backward()
+            optimizer.step()
+    assert list(seen) == []
+
+
+# --- cleared, and clipped while scaled ------------------------------------------------
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_cleared_before_the_step(to_none):
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            net(torch.ones(2, 3)).sum().backward()  # filled here
+            optimizer.zero_grad(set_to_none=to_none)
+            optimizer.step()  # in vain here
+    (finding,) = seen
+    assert at(finding.site) == here("in vain here")
+    assert [at(note.site) for note in finding.notes] == [here("filled here")]
+
+
+def test_gradients_that_are_put_together_by_hand_are_not_cleared():
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    total = [torch.zeros_like(p) for p in net.parameters()]
+    with pullback.watch() as seen:
+        for step in range(4):
+            for x in torch.ones(2, 1, 3):
+                optimizer.zero_grad(set_to_none=step < 2)
+                net(x).sum().backward()
+                torch._foreach_add_(total, [p.grad for p in net.parameters()])
+            optimizer.zero_grad(set_to_none=step < 2)
+            for p, g in zip(net.parameters(), total, strict=True):
+                if step < 2:
+                    p.grad = g.clone()
+                else:
+                    p.grad.add_(g)
+            optimizer.step()
+        optimizer.zero_grad()
+        optimizer.step()  # without a backward in between
+        optimizer.step()
+    assert list(seen) == []
+
+
+@pytest.mark.parametrize(("unscaled", "found"), [(True, 0), (False, 1)])
+def test_gradients_that_are_clipped_while_they_are_scaled(unscaled, found):
+    net, scaler = nn.Linear(3, 1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    optimizer = torch.optim.Adam(net.parameters())
+    with pullback.watch() as seen:
+        for _ in range(3):  # in the second, gradients may lie where clipped ones lay
+            optimizer.zero_grad()
+            scaler.scale(net(torch.ones(2, 3)).square().sum()).backward()
+            if unscaled:
+                scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)  # clipped here
+            scaler.step(optimizer)
+            scaler.update()
+    assert [at(f.site) for f in seen] == [here("clipped here")] * found

@@ -182,14 +182,19 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         return
     links = linked(app)
     names = sorted(app.env.found_docs)
-    found = gathered([r for name in names for r in addressed(app, name, links)])
-    write(app, "searchindex.js", INDEX=packed(found) | {"same": same_things()})
-    told = app.config.search_messages
-    known = ("url", "title", "line", "messages")
-    pages = [{key: r[key] for key in known} for r in found if "messages" in r]
-    write(app, "searchmessages.js", MESSAGES=pages, EXPRESSIONS=told.get("expressions", {}))
+    all_records = gathered([r for name in names for r in addressed(app, name, links)])
+    write(app, "searchindex.js", INDEX=packed(all_records) | {"same": same_things()})
+    settings = app.config.search_messages
+    keys = ("url", "title", "line", "messages")
+    pages = [{key: r[key] for key in keys} for r in all_records if "messages" in r]
+    write(
+        app,
+        "searchmessages.js",
+        MESSAGES=pages,
+        EXPRESSIONS=settings.get("expressions", {}),
+    )
     leads: dict[str, dict[str, str]] = {}
-    for record in found:
+    for record in all_records:
         page, _, anchor = record["url"].partition("#")
         lead = shorten(record["text"], LEAD, placeholder=" …")
         leads.setdefault(page, {})[anchor] = lead
@@ -199,9 +204,9 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
             file.unlink()
     for file, page in written.items():
         text = f"LEADS[{encode(page)}] = {encode(leads[page])};\n"
-        known = told.get("pages", {}).get(page.removesuffix(".html"), {})
-        if "card" in known:
-            text += f"CARDS[{encode(page)}] = {encode(known['card'])};\n"
+        of_page = settings.get("pages", {}).get(page.removesuffix(".html"), {})
+        if "card" in of_page:
+            text += f"CARDS[{encode(page)}] = {encode(of_page['card'])};\n"
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
 
@@ -221,15 +226,15 @@ def write_file(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def gathered(all_records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Give a page what its sections say whose heading says nothing of it.
 
     Such a heading, as "What goes wrong", stands on many pages.
     """
-    times = Counter(record["title"] for record in found)
+    times = Counter(record["title"] for record in all_records)
     kept: list[dict[str, Any]] = []
     whole: dict[str, Any] = {}
-    for record in found:
+    for record in all_records:
         if not record["page"]:
             whole = record
         elif times[record["title"]] >= EVERYWHERE:
@@ -246,7 +251,7 @@ def same_things() -> list[list[str]]:
     return [line.split(", ") for line in lines if not line.startswith("#")]
 
 
-def packed(found: list[dict[str, Any]]) -> dict[str, Any]:
+def packed(all_records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what ranking needs of the records, as ``unpacked`` of ``ranking.js`` reads it.
 
     Returns:
@@ -263,15 +268,15 @@ def packed(found: list[dict[str, Any]]) -> dict[str, Any]:
     terms: dict[str, None] = {}  # in the order in which they come
 
     def note(kind: str, text: str, number: int) -> None:
-        found = Counter(stem(word) for word in split(text) if word not in common)
-        for term in sorted(found):
+        counts = Counter(stem(word) for word in split(text) if word not in common)
+        for term in sorted(counts):
             terms[term] = None
             places[kind].setdefault(term, {})[number] = (
-                found[term] if kind == "texts" else 1
+                counts[term] if kind == "texts" else 1
             )
 
     said: list[int] = []
-    for number, record in enumerate(found):
+    for number, record in enumerate(all_records):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
         note("texts", text, number)
         for wording in record.get("wordings", ()):
@@ -279,15 +284,15 @@ def packed(found: list[dict[str, Any]]) -> dict[str, Any]:
             said.append(len(split(wording)))
         note("words", record["words"], number)
     return {
-        "urls": [brief_address(record) for record in found],
-        "titles": [record["title"] for record in found],
-        "links": coded(record["links"] for record in found),
+        "urls": [brief_address(record) for record in all_records],
+        "titles": [record["title"] for record in all_records],
+        "links": coded(record["links"] for record in all_records),
         "common": sorted(common),
         "terms": " ".join(terms),
-        "texts": listed(places["texts"], terms, len(found)),
-        "words": listed(places["words"], terms, len(found)),
+        "texts": listed(places["texts"], terms, len(all_records)),
+        "words": listed(places["words"], terms, len(all_records)),
         "asked": listed(places["asked"], terms, len(said)),
-        "wordings": coded(len(record.get("wordings", ())) for record in found),
+        "wordings": coded(len(record.get("wordings", ())) for record in all_records),
         "said": coded(said),
     }
 
@@ -345,10 +350,10 @@ def linked(app: Sphinx) -> Counter[tuple[str, str]]:
             page,
             anchor if anchor in entries else "",
         )
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for links in linking(app.env).values():
-        found.update(places[link] for link in links if link in places)
-    return found
+        counts.update(places[link] for link in links if link in places)
+    return counts
 
 
 def addressed(
@@ -363,13 +368,13 @@ def addressed(
         words = ""
         if not entry["anchor"]:
             record |= {"url": uri, "page": ""}
-            told = app.config.search_messages.get("pages", {}).get(name, {})
-            if told.get("messages"):
-                record["line"] = as_js(told["line"])
-                record["messages"] = [as_js(pattern) for pattern in told["messages"]]
-            if told.get("asked"):
-                record["asked"] = [*told["asked"]]
-            words = told.get("words", "")
+            message = app.config.search_messages.get("pages", {}).get(name, {})
+            if message.get("messages"):
+                record["line"] = as_js(message["line"])
+                record["messages"] = [as_js(pattern) for pattern in message["messages"]]
+            if message.get("asked"):
+                record["asked"] = [*message["asked"]]
+            words = message.get("words", "")
             if asked := app.env.metadata[name].get("asked"):
                 record["wordings"] = asked.split("; ")
         record |= {key: entry[key] for key in ("title", "wordings") if key in entry}
@@ -433,16 +438,16 @@ def with_words(doctree: nodes.document) -> dict[nodes.Element, list[nodes.commen
     Warn of one that stands elsewhere, and of one that seems to be meant for the search and
     begins otherwise.
     """
-    found: dict[nodes.Element, list[nodes.comment]] = {}
+    by_entry: dict[nodes.Element, list[nodes.comment]] = {}
     page = next(doctree.findall(nodes.section), None)
     for comment in doctree.findall(nodes.comment):
         text = comment.astext()
         if text.startswith(WORDS):
             beside = [c for c in comment.parent.children if isinstance(c, nodes.comment)]
             if isinstance(comment.previous_sibling(), nodes.title | also_asked):
-                found.setdefault(comment.parent, []).append(comment)
+                by_entry.setdefault(comment.parent, []).append(comment)
             elif page is not None and any(comments_with(beside, ASKED)):
-                found.setdefault(page, []).append(comment)
+                by_entry.setdefault(page, []).append(comment)
             else:
                 logger.warning(
                     "words where the search sees no entry: %s", text, location=comment
@@ -451,7 +456,7 @@ def with_words(doctree: nodes.document) -> dict[nodes.Element, list[nodes.commen
             logger.warning(
                 "a comment that the search does not know: %s", text, location=comment
             )
-    return found
+    return by_entry
 
 
 def first_paragraph(doctree: nodes.document) -> str:

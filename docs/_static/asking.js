@@ -65,8 +65,8 @@
       if (/^(true|yes|false|no)$/i.test(token)) return Number(/^[ty]/i.test(token));
       if (token === "[") return list("]")[0];
       if (token === "(") {
-        const [found, commas] = list(")");
-        value = found.length === 1 && !commas ? found[0] : found;
+        const [entries, commas] = list(")");
+        value = entries.length === 1 && !commas ? entries[0] : entries;
       } else if (Object.hasOwn(MADE, token) && take("(")) {
         let shape;
         if (token.endsWith("_like")) {
@@ -79,18 +79,18 @@
     }
     // Entries up to a bracket, or to the end, and the number of commas between them.
     function list(close) {
-      const found = [];
+      const entries = [];
       let commas = 0;
       while (tokens[0] !== close) {
-        found.push(product());
+        entries.push(product());
         if (take(",")) commas += 1;
       }
       tokens.shift();
-      return [found, commas];
+      return [entries, commas];
     }
-    const [found, commas] = list(undefined);
-    if (!found.length) fail();
-    const value = found.length === 1 && !commas ? found[0] : found;
+    const [entries, commas] = list(undefined);
+    if (!entries.length) fail();
+    const value = entries.length === 1 && !commas ? entries[0] : entries;
     return numbersOf(value).every(Number.isFinite) ? value : fail();
   }
 

@@ -315,11 +315,12 @@ class _Question:
 
         Of several tensors it is one after the other, flat.
         """
-        found = self.function(*xs)
-        ys, structure = flatten(found)
-        for name, y in [("y = f(x)", found)] if found is ys[0] else _leaves_of("y", found):
+        output = self.function(*xs)
+        ys, structure = flatten(output)
+        single = output is ys[0]
+        for name, y in [("y = f(x)", output)] if single else _leaves_of("y", output):
             check_real(name, y)
-            check_numbers("the output of f" if found is y else name, y)
+            check_numbers("the output of f" if output is y else name, y)
         if self._structure is None:
             self._structure, self._like = structure, [y.detach() for y in ys]
         return ys[0] if len(ys) == 1 else torch.cat([y.reshape(-1) for y in ys])
@@ -441,10 +442,10 @@ class _Question:
     def _vjp(self) -> Route:
         try:
             y, pull = torch.func.vjp(self.f, *self.xs)[:2]
-            found = pull(self.v)
+            product = pull(self.v)
         except RuntimeError:  # f ran before; what torch.func cannot do is all that is left
             return self._unsupported(VJP)
-        return self._compare(VJP, found, y)
+        return self._compare(VJP, product, y)
 
     def _sum(self) -> list[Tensor]:
         leaves = self._leaves(self.xs)
@@ -581,12 +582,12 @@ class _Question:
         return abs(slope.measured - said) > abs(slope.measured - slope.claimed)
 
     def _compare(
-        self, name: str, found: Sequence[Tensor], y: Tensor | None = None
+        self, name: str, product: Sequence[Tensor], y: Tensor | None = None
     ) -> Route:
         """Compare a product with ``backward(v)``, entry by entry."""
         tolerance = TOLERANCES.get(self.dtype, 5e-2)
         worst = Route(name, 0.0, tolerance)
-        for i, (got, other) in enumerate(zip(self.result, found, strict=True)):
+        for i, (got, other) in enumerate(zip(self.result, product, strict=True)):
             if not got.numel():
                 continue
             a, b = got.double().cpu(), other.detach().double().cpu()
@@ -637,11 +638,11 @@ class _Question:
         return pieces[0] if alone else torch.cat([t.reshape(-1) for t in pieces])
 
     def _like_x(self, leaves: Sequence[Tensor]) -> Any:
-        found = self.function.like_inputs(leaves)
+        parts = self.function.like_inputs(leaves)
         if not isinstance(self.x, tuple):
-            return found[0]
-        of = dict(zip(self.function.indices, found, strict=True))
-        return tuple(of.get(i) for i in range(len(self.x)))
+            return parts[0]
+        by_index = dict(zip(self.function.indices, parts, strict=True))
+        return tuple(by_index.get(i) for i in range(len(self.x)))
 
 
 class _Wide(NamedTuple):

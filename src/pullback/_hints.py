@@ -245,16 +245,12 @@ def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
 def _changed(error: BaseException) -> str | None:
     """Return what is to be done where an optimizer has changed a parameter, or None."""
     from pullback._changed import changed_parameter  # and torch, which has raised the error
+    from pullback._watch.edits import STEP
 
     what = None
     with contextlib.suppress(Exception):  # it asks the program's own objects
         what = changed_parameter(error)
-    return what and (
-        f"{what} after the forward pass had saved it. Make all backward calls first, then "
-        "all steps. To compute the second loss again after a step is right only if the "
-        "optimizer of that loss holds every weight that the loss is to move, the shared "
-        "ones too."
-    )
+    return what and f"{what} after the forward pass had saved it. {STEP}"
 
 
 def _traced() -> bool:

@@ -24,6 +24,8 @@ from pullback._watch.log import Event, Log, keys_of, operation_of
 
 PAGE = "modified-by-an-inplace-operation"
 MESSAGE = "has been modified by an inplace operation"
+#: What `watch` and `hints` say of a step between two backward passes. The entry says it as
+#: one cause among others, to readers who have not been told which of them is theirs.
 STEP = (
     "Make all backward calls first, then all steps. To compute the second loss again after "
     "a step is right only if the optimizer of that loss holds every weight that the loss "

@@ -1,0 +1,28 @@
+"""Whose line it is: of a program, and not of a library."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import pullback
+from pullback._site import is_own_file
+
+
+def test_whose_line_it_is():
+    beside = Path(torch.__file__).parent.with_name("torchvision") / "ops.py"
+    assert is_own_file(str(beside))
+    assert is_own_file(__file__)
+    for file in (torch.__file__, nn.functional.__file__, pullback.__file__):
+        assert not is_own_file(file)
+
+
+def test_the_same_code_in_two_files_is_two_places():
+    code = "def loss(out, target):\n    return ((out - target) ** 2).mean()\n"
+    out, target = torch.ones(3, 1, requires_grad=True), torch.ones(3)
+    with pullback.watch() as seen:
+        for name in ("first.py", "second.py"):
+            module = {}
+            exec(compile(code, name, "exec"), module)
+            module["loss"](out * 1, target)
+    assert [str(finding.site) for finding in seen] == ["first.py:2", "second.py:2"]

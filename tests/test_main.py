@@ -1,0 +1,214 @@
+"""The command runs a script as it is; the plugin of pytest and IPython watch, too."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from watched import TRAP, hooks_of_torch
+
+import pullback
+from pullback._messages import messages
+
+
+def command(*arguments, text=None, folder=None):
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "pullback", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        input=text,
+        cwd=folder,
+        timeout=300,
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def script(tmp_path, code):
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(code))
+    return path
+
+
+RIGHT = "x = torch.ones(2, requires_grad=True); (x * 2).sum().backward()"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (RIGHT, 0, "operations, 1 backward pass; nothing was found"),
+        (TRAP, 3, "train.py:3: An infinity first"),
+        (f"{TRAP}\nraise SystemExit(7)", 7, "train.py:3: An infinity first"),
+        (f"{RIGHT}\n1 / 0", 1, "ZeroDivisionError"),
+    ],
+)
+def test_a_script_runs_as_it_is(tmp_path, body, status, says):
+    path = script(tmp_path, f"import sys, torch; print(sys.argv[1:], __name__)\n{body}")
+    returned, out, err = command(path.name, "--lr", "1", folder=tmp_path)
+    assert (returned, out) == (status, "['--lr', '1'] __main__\n")
+    assert says in " ".join(err.split())
+    assert "runpy" not in err
+    assert (err.count("\n") == 1) == (body == RIGHT)
+    assert ("nothing was found" in err) == (RIGHT in body)
+
+
+def test_an_error_is_explained_below_a_traceback_of_the_script_alone(tmp_path):
+    path = script(tmp_path, f"import torch\n{RIGHT}\ntorch.ones(2) @ torch.ones(3)")
+    returned, _, err = command(path.name, folder=tmp_path)
+    assert returned == 1
+    assert "_watch" not in err
+    assert "_ops.py" not in err
+    assert "nothing was found beside that error" in err
+    path = script(tmp_path, "import torch\ntorch.ones(3, requires_grad=True).backward()")
+    assert (
+        "\nfix:  Reduce the output, of shape (3,)" in command(path.name, folder=tmp_path)[2]
+    )
+
+
+def test_a_warning_is_explained(tmp_path):
+    path = script(
+        tmp_path, "import torch\n((torch.ones(2, requires_grad=True) * 2).grad)\n1 / 0"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "pullback", path.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "more: python -m pullback explain non-leaf-grad" in ran.stderr
+    assert ran.stderr.count("more:") == 1
+
+
+def test_a_module_runs_too(tmp_path):
+    script(tmp_path, f"import torch\n{TRAP}")
+    assert command("-m", "train", folder=tmp_path)[0] == 3
+    assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
+
+
+def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "helper.py").write_text("")
+    source = Path(pullback.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}{os.pathsep}{source}")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    path = script(tmp_path, f"import helper, sys, torch; print(sys.path[0])\n{RIGHT}")
+    status, out, err = command(path.name, folder=tmp_path)
+    assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
+
+
+def test_help_is_a_screen_of_commands_that_run(tmp_path):
+    for asked in ("--help", "-h"):
+        returned, out, _ = command(asked)
+        assert returned == 0
+        lines = out.splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 88
+    assert command()[0] == 2
+    assert command()[2] == out
+    script(tmp_path, RIGHT.join(["import torch; ", ""]))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("")
+    given = [line for line in lines if line.startswith("    python")]
+    assert len(given) == 6
+    for line in given:
+        line = line.replace("python ", f"{sys.executable} -W ignore ")
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True)
+        assert done.returncode == ("train.py 2>&1" in line), done
+    assert "backward" in (tmp_path / "AGENTS.md").read_text()
+
+
+def test_the_entry_of_a_name_leaves_no_gap(capsys):
+    from pullback.__main__ import main
+
+    for entry in messages():
+        told = {*re.findall(r"\{(\w+)\}", entry.fix)} - {*entry.shapes}
+        assert main(["explain", entry.anchor]) == 0
+        out = capsys.readouterr().out
+        assert all(f"<{name}>" in out for name in told), entry.anchor
+        assert not any(f"{{{name}}}" in out for name in told), entry.anchor
+        assert ("what your own message says there" in out) == bool(told), entry.anchor
+
+
+def test_explain_says_what_a_message_means_without_torch():
+    message = "grad can be implicitly created only for scalar outputs"
+    traceback = (
+        f"Traceback (most recent call last):\n  y.backward()\nRuntimeError: {message}"
+    )
+    for arguments, text in ((["explain", message], None), (["explain"], traceback)):
+        returned, out, _ = command(*arguments, text=text)
+        assert returned == 0
+        found = re.search(r"fix: .*more: python -m pullback (.*)$", out, re.M | re.S)
+        returned, entry, _ = command(*found[1].splitlines()[0].split())
+        assert returned == 0
+        assert "losses.mean().backward()" in entry
+        assert "# done right\nimport torch" in entry
+    assert command("explain", "all is well")[0] == 1
+    assert command("explain", "no-such-entry")[0] == 1
+    code = (
+        "import sys; from pullback.__main__ import main; "
+        f"main(['explain', {message!r}]); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+# --- pytest and IPython ---------------------------------------------------------------
+
+
+def test_the_plugin_of_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        f"import pytest, torch\ndef trap():\n{textwrap.indent(TRAP, '    ')}\n"
+        "def test_plain(): trap()\n"
+        "@pytest.mark.pullback_watch\ndef test_marked(): trap()\n"
+        "@pytest.mark.pullback_watch(without=['not-finite'])\ndef test_without(): trap()\n"
+        "@pytest.mark.pullback_watch\ndef test_own(): assert False\n"
+    )
+    base = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "pullback._pytest",
+        "-c",
+        "/dev/null",
+    ]
+    base += ["-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+
+    def ran(*more):
+        done = subprocess.run(
+            [*base, *more, str(tmp_path / "test_it.py")],
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # not twice
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    out = ran()
+    assert "2 failed, 2 passed" in out
+    assert "test_it.py:4: An infinity first appeared" in " ".join(out.split())
+    assert "3 failed, 1 passed" in ran("--pullback-watch")
+
+
+EDIT = "y = torch.ones(2, requires_grad=True).exp()\ny += 1\ny.sum().backward()"
+
+
+def test_the_extension_of_ipython(capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.run_cell("%load_ext pullback\nimport torch")
+    shell.run_cell(TRAP)
+    assert "An infinity first appeared" in capsys.readouterr().out
+    shell.run_cell(f"%%capture\n{RIGHT}")
+    assert hooks_of_torch()[-1] == 0
+    shell.run_cell(f"%%capture\n{EDIT}")
+    assert "rule:   in-place" in capsys.readouterr().out
+    shell.run_cell("%%capture\n1")
+    shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
+    assert capsys.readouterr().out.count("An infinity first appeared") == 1
+    shell.run_cell("%unload_ext pullback")
+    shell.run_cell(TRAP)
+    assert "infinity" not in capsys.readouterr().out
+    assert hooks_of_torch()[-1] == 0

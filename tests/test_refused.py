@@ -1,0 +1,131 @@
+"""Where backward refuses: the line that cut a graph off, or leads into an old one."""
+
+from contextlib import suppress
+
+import pytest
+import torch
+from torch import nn
+from watched import at, lines_of
+
+import pullback
+
+here = lines_of(__file__)
+
+
+def of_integers(net, x):
+    return (net(x) > 0).float().mean()  # a comparison here
+
+
+def of_numbers(net, x):
+    return torch.tensor([net(row).item() for row in x]).mean()  # numbers here
+
+
+def of_no_grad(net, x):
+    with torch.no_grad():
+        y = net(x)  # no graph here
+    return y.square().mean()
+
+
+def of_what_is_frozen(net, x):
+    return net.requires_grad_(False)(x).mean()  # frozen here
+
+
+def of_a_gradient(net, x):
+    x = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(net(x).tanh().sum(), x)  # without create_graph here
+    return (slope + 1).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "where", "says"),
+    [
+        (of_integers, "a comparison here", "integers or booleans"),
+        (of_numbers, "numbers here", ".item()"),
+        (of_no_grad, "no graph here", "no_grad"),
+        (of_what_is_frozen, "frozen here", "requires a gradient"),
+        (of_a_gradient, "without create_graph here", "create_graph"),
+    ],
+)
+def test_the_line_that_cut_a_loss_off_its_graph(loss_of, where, says):
+    with pytest.raises(RuntimeError, match="grad_fn") as raised, pullback.watch() as seen:
+        loss_of(nn.Linear(3, 1), torch.ones(4, 3)).backward()
+    (finding,) = seen
+    assert finding.page == "does-not-require-grad"
+    assert at(finding.site) == here(where)
+    assert says in finding.message
+    assert str(finding) in raised.value.__notes__[0]
+
+
+def test_the_cure_for_a_comparison_learns_and_keeps_its_zeros_and_ones():
+    net, x = nn.Linear(3, 1), torch.randn(4, 3)
+    with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
+        of_integers(net, x).backward()
+    assert "p + (b - p).detach()" in seen[0].fix
+    p = net(x).sigmoid()
+    b = (net(x) > 0).float()
+    through = p + (b - p).detach()
+    torch.testing.assert_close(through.detach(), b)
+    ours, soft = (
+        torch.autograd.grad(y.sum(), net.weight, retain_graph=True)[0] for y in (through, p)
+    )
+    torch.testing.assert_close(ours, soft)
+    assert ours.any()
+
+
+def test_a_line_about_which_all_is_said_has_one_finding():
+    w, x = torch.zeros(3, requires_grad=True), torch.ones(4, 3)
+    with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
+        for _ in range(2):
+            (x @ w - 1).square().mean().backward()
+            with torch.no_grad():
+                w = w - 0.1 * w.grad  # updated here
+    (finding,) = seen
+    assert finding.rule == "update-makes-a-new-tensor"
+    assert at(finding.site) == here("updated here")
+
+
+def with_a_state(net):
+    state = torch.ones(2, 3)
+    for _ in range(2):
+        state = net(state)  # enters here
+        state.square().mean().backward()  # used up by the state here
+
+
+def with_two_losses(net):
+    y = net(torch.ones(2, 3)).tanh()
+    y.mean().backward()  # used up by the first here
+    y.square().mean().backward()  # again here
+
+
+def with_what_another_made(net):
+    last, fake = nn.Linear(3, 1), net(torch.ones(2, 3)).tanh()
+    last(fake).mean().backward()  # used up by the critic here
+    loss = last(fake).neg().mean()  # goes back here
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("program", "where", "freed"),
+    [
+        (with_a_state, "enters here", "used up by the state here"),
+        (with_two_losses, "again here", "used up by the first here"),
+        (with_what_another_made, "goes back here", "used up by the critic here"),
+    ],
+)
+def test_the_line_that_leads_into_a_graph_that_is_used_up(program, where, freed):
+    with pytest.raises(RuntimeError, match="second time"), pullback.watch() as seen:
+        program(nn.Linear(3, 3))
+    (finding,) = seen
+    assert finding.page == "backward-second-time"
+    assert at(finding.site) == here(where)
+    (note,) = [note for note in finding.notes if note.label == "freed"]
+    assert at(note.site) == here(freed)
+
+
+@pytest.mark.parametrize("rule", ["no-graph", "graph-used-up"])
+def test_what_looks_at_errors_can_be_turned_off(rule):
+    program = with_two_losses if rule == "graph-used-up" else of_integers
+    given = (nn.Linear(3, 3), torch.ones(4, 3))[: 1 + (program is of_integers)]
+    with suppress(RuntimeError), pullback.watch(without=[rule]) as seen:
+        program(*given).backward()
+    assert list(seen) == []

@@ -1,0 +1,97 @@
+"""Losses, bounds and softmax: what is wrong is found, what is meant is not."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+import pullback
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_every_pair_that_is_meant_is_no_loss(enabled):
+    x, centres = torch.ones(4), nn.Parameter(torch.ones(4))
+    with pullback.watch() as seen, torch.set_grad_enabled(enabled):
+        (x[:, None] - centres).exp().sum()
+        (centres - x.view(-1, 1)).exp().sum()
+        (x - centres[:, None]).exp().sum()
+    assert list(seen) == []
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize(("shape", "found"), [((4,), ["loss-broadcast"]), ((4, 1), [])])
+def test_a_loss_of_torch_that_stretches_its_target(loss, shape, found):
+    with pullback.watch() as seen:
+        y = nn.Linear(3, 1)(torch.ones(4, 3))
+        getattr(nn.functional, loss)(y, torch.ones(shape)).backward()
+    assert [finding.rule for finding in seen] == found
+
+
+SCORES = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]])
+LABELS = torch.tensor([0, 2])
+
+
+@pytest.mark.parametrize(
+    ("loss", "found"),
+    [
+        (lambda y: nn.functional.cross_entropy(y.softmax(1), LABELS), 1),
+        (lambda y: nn.functional.cross_entropy(y.sigmoid().double(), LABELS), 1),
+        (lambda y: nn.BCEWithLogitsLoss()(y.sigmoid(), torch.ones(2, 3)), 1),
+        (lambda y: nn.functional.nll_loss(y.softmax(1), LABELS), 1),
+        (lambda y: nn.NLLLoss()(y @ torch.eye(3), LABELS), 1),
+        (lambda y: nn.NLLLoss()(y.log_softmax(1), LABELS), 0),
+        (lambda y: nn.NLLLoss()((y.softmax(1) / 2 + 0.1).log(), LABELS), 0),
+        (lambda y: nn.CrossEntropyLoss()(y, SCORES.softmax(1)), 0),
+        (lambda y: nn.CrossEntropyLoss()(y.softmax(1) @ torch.eye(3), LABELS), 0),
+        (lambda y: nn.BCELoss()(y.sigmoid(), torch.ones(2, 3)), 0),
+        (lambda y: y.softmax(1).log_softmax(1).sum(), 0),  # no loss; it may be meant
+    ],
+)
+def test_what_a_loss_wants(loss, found):
+    with pullback.watch() as seen:
+        loss(SCORES.clone().requires_grad_() * 1).backward()
+    assert [f.rule for f in seen] == ["probabilities-for-scores"] * found
+
+
+def test_attention_to_one_token_is_right():
+    q = torch.randn(1, 2, 1, 4, requires_grad=True)
+    with pullback.watch() as seen:
+        nn.functional.scaled_dot_product_attention(q, q * 2, q * 3).sum().backward()
+        (q @ q.transpose(-1, -2)).softmax(-1).matmul(q).sum().backward()
+        q.sum().softmax(0).backward()
+    assert list(seen) == []
+    assert seen.unseen == ()
+
+
+def test_a_v_that_overflowed_is_not_ones_into_a_softmax():
+    x = torch.zeros(1, 3, requires_grad=True)
+    with pullback.watch() as seen:
+        (1e38 * x.softmax(1)).sum().backward(torch.tensor(1e3))  # inf for each entry
+    assert {finding.rule for finding in seen} == {"not-finite"}
+
+
+def test_an_activation_of_a_leaf_is_no_clamp():
+    x = torch.tensor([-2.0, 0.5, 8.0], requires_grad=True)
+    with pullback.watch() as seen:
+        (nn.ReLU6()(x) + nn.Hardtanh()(x)).sum().backward()
+    assert list(seen) == []
+
+
+def test_one_bound_of_a_leaf_is_a_guard():
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with pullback.watch() as seen:
+        x.clamp(min=1e-6).sqrt().sum().backward()
+    assert list(seen) == []
+
+
+def test_an_ensemble_of_batch_norms_writes_its_statistics():
+    models = [nn.BatchNorm1d(2) for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(models)
+    call = functools.partial(torch.func.functional_call, models[0])
+    x = torch.arange(8.0).reshape(4, 2)
+    with pullback.watch() as seen:
+        out = torch.vmap(lambda p, b: call((p, b), (x,)))(parameters, buffers)
+        out.square().sum().backward()
+    assert list(seen) == []
