@@ -127,9 +127,9 @@ copied @ v
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But there is a test that works for square
-# tables, too, and you have already done it: nudge *one* input, here the second stove, and
-# divide the changes by the size of the nudge:
+# For a *square* table like hers it does not. But one test works there, too, and you
+# have already done it: nudge *one* input, here the second stove, and divide the changes by
+# the size of the nudge:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
