@@ -120,8 +120,8 @@ print("hers:", copied, sep="\n")
 # The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
 # follows it, and the rows of her table are the stoves. So everything that the first stove
 # does, ``[1, 4]``, was multiplied by the price of heat. With the book's table the prices
-# have to multiply the *columns*. A vector on the *right* does that, and the first
-# stove gets 1 · 10 + 4 · (−1) = 6:
+# have to multiply the *columns*. A vector on the *right* does that, as in
+# 1 · 10 + 4 · (−1) = 6:
 
 copied @ v
 
