@@ -177,8 +177,8 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 # ----------
 #
 # :ref:`what-losses-send` shows which ``v`` each loss sends. :ref:`loss-as-v` is about
-# losses that are averaged over parts of a batch, and :ref:`deriving-vjps` treats symmetric
-# matrices. To check a gradient, and so to find the factor, read :ref:`gradcheck`.
+# weighted, masked and averaged losses, and :ref:`deriving-vjps` treats symmetric matrices.
+# To check a gradient, and so to find the factor, read :ref:`gradcheck`.
 #
 # .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
 #    large; wrong sign; factor of 2; missing one half; gradient scaled

@@ -14,8 +14,8 @@ model, or a model with fake quantisation.
 
 # %%
 # ``x`` has shape ``(5,)``. With a scale of 0.5 and four bits, the integers run from −8 to
-# 7. So the values run from −4 to 3.5, in steps of 0.5. We print the rounded values and the
-# gradient:
+# 7, and so the values run from −4 to 3.5, in steps of 0.5. We print the rounded values and
+# the gradient:
 
 import torch
 
