@@ -63,7 +63,7 @@ class Watch(TorchDispatchMode):
 # %%
 # You name the operations as they are called below autograd, with an overload: ``@`` is
 # ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides at
-# each call of an operation, as ``first_only`` does:
+# each call to an operation, as ``first_only`` does:
 
 aten = torch.ops.aten
 

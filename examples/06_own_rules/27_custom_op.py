@@ -146,7 +146,7 @@ print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[
 
 # %%
 # *May I return an input, or a view of it?* No, return a copy. If torch made the view, the
-# call of the operator raises an error, because a tracer assumes that the result has memory
+# call to the operator raises an error, because a tracer assumes that the result has memory
 # of its own. If NumPy made the view, neither the call nor ``opcheck`` notices it. If you
 # then edit the result, the input changes in eager mode, but not in the compiled function.
 # In the code below, each input consists of ones, and the result of the operator is
