@@ -153,8 +153,8 @@ old, new = torch.autograd.grad(4 * h, (before, h), v)
 print(old, new)
 
 # %%
-# The edge remembers the shape of its tensor, and PyTorch refuses a ``v`` of another shape.
-# It also refuses to make an edge for a tensor that does not require a gradient:
+# The edge remembers the shape of its tensor, and PyTorch refuses a ``v`` of a different
+# shape. It also refuses to make an edge for a tensor that does not require a gradient:
 
 for attempt in (
     lambda: torch.autograd.grad(edge, x, torch.ones(5)),

@@ -4,7 +4,7 @@ r"""
 What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
-You write the backward of a custom Function and want to know what you may assume about
+You write the ``backward`` of a custom Function and want to know what you may assume about
 ``v``, or ``grad_output``. You may assume that ``v`` has the shape and dtype of the output.
 Nothing is promised about its memory: ``v`` may be a single number with strides of 0, and it
 may share its memory with other tensors. Inside ``backward`` no graph is recorded, unless

@@ -4,11 +4,11 @@ r"""
 Deriving VJPs: matmul, inverse, logsumexp, solve
 ================================================
 
-You need the backward of a matrix function and do not want to write out its indices. Write
-down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change ``dY``. Take
-the inner product of ``V`` and ``dY``, and move every other factor to the side of ``V``
-until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient. You need
-no index and no four-dimensional :term:`Jacobian`.
+You need the backward rule of a matrix function and do not want to write out its indices.
+Write down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change
+``dY``. Take the inner product of ``V`` and ``dY``, and move every other factor to the side
+of ``V`` until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient.
+You need no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%
