@@ -107,8 +107,9 @@ print(slopes, h.grad)
 # *Under DDP the hook's gradient is not the one in .grad.* The two kinds of hooks of a
 # parameter, those on its gradient and those after its addition to ``.grad``, run when the
 # gradient of their own process has arrived. The average is computed after these hooks, from
-# the gradients that they have left. So a hook that clips does so in each process, before
-# the average. In our example, ``times_ten`` takes the place of the other processes:
+# the gradients as the hooks have changed them. So a hook that clips does so in each
+# process, before the average. In our example, ``times_ten`` takes the place of the other
+# processes:
 
 import torch.distributed as dist
 from torch.futures import Future
