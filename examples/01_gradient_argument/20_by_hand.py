@@ -43,9 +43,8 @@ the stoves, one operation at a time, and without the table. It is a short walk, 
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
 #
-# Now two prices have arrived for each setting, because ``x`` was used twice. Which one is
-# right? Both: if you turn up a stove, you get more heat *and* burn more fuel. So we add
-# them.
+# Now two prices have arrived for each setting, because ``x`` was used twice: one on the way
+# through the squares, and one through heat. What becomes of the two?
 #
 # .. predict::
 #    :label: x
@@ -75,7 +74,8 @@ print("x      ", x.grad)
 
 # %%
 # These are the numbers of our list. Each tensor has received prices in its own shape, one
-# for each number in it. At ``x`` we see the sum: the first stove earns 10 with its heat and
+# for each number in it. At ``x`` the two prices have been added, because if you turn up a
+# stove, you get more heat *and* burn more fuel. The first stove earns 10 with its heat and
 # loses 6 with its fuel, which makes 4. The other two lose more than they earn.
 #
 # Here is the walk as a picture. Below the table stands the graph: each box is a tensor,
@@ -124,7 +124,8 @@ by_walk
 # This walk is what people call *backpropagation*, and the rule by which each operation
 # turns the prices of its result into those of its inputs is the *chain rule*. For one
 # set of prices one walk is enough, however many outputs there are, and it goes through
-# each operation once.
+# each operation once. It gives the product ``v @ J``, and not each row of the table by
+# itself.
 #
 # Trying it out
 # -------------
@@ -145,6 +146,11 @@ print(f"{rate:.3f}")
 # This is nearly the 4 of our walk. It is a little less, because the fuel rises faster and
 # faster during the turn. A smaller turn comes closer to 4, until the rounding errors of
 # the computer take over.
+#
+# Now suppose that your pencil says −6 for the first stove. The trial says that PyTorch is
+# right. To find the step, compare your numbers with what arrived on the way: if they agree
+# at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what comes
+# through the squares alone. The way through heat has been forgotten.
 #
 # .. dropdown:: May I check any gradient in this way?
 #
@@ -211,6 +217,7 @@ np.testing.assert_array_equal(by_walk, [4, -2, -8])
 np.testing.assert_array_equal(np.array([10.0, -3.0]) @ J, by_walk)
 np.testing.assert_array_equal(x.grad, by_walk)
 assert 3.99 < rate < 4
+assert through_squares[0] == -6
 assert turned.grad.tolist() == [14, 3, -8]
 assert setting.grad.tolist() == [100, 100, 100]
 

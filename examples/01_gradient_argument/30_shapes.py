@@ -122,9 +122,23 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Write ``torch.tensor(1.0)``, without the brackets. Or pass nothing: when ``y`` holds a
-# single number, whether its shape is ``()``, ``(1,)`` or ``(1, 1)``, PyTorch fills in a 1
-# of the right shape itself. (Only a complex number is refused.)
+# Write ``torch.tensor(1.0)``, without the brackets. What counts is that the two shapes are
+# the same:
+#
+# ==============  ==============  =========
+# shape of ``y``  shape of ``v``  accepted?
+# ==============  ==============  =========
+# ``()``          ``()``          yes
+# ``()``          ``(1,)``        no
+# ``(1,)``        ``(1,)``        yes
+# ==============  ==============  =========
+#
+# Or pass nothing. When ``y`` holds a single number, PyTorch fills in a 1 of the right shape
+# itself, whether ``y`` has the shape ``()``, ``(1,)`` or ``(1, 1)``.
+#
+# .. dropdown:: And if the single number is complex?
+#
+#    Then PyTorch fills in nothing, and a call without ``v`` is refused.
 #
 # In the same way, when ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or
 # ``(4, 1)`` is refused. People write such a ``v`` when they take it from a textbook, where
@@ -175,9 +189,10 @@ x.grad
 #    :label: y
 #    :for: the shape of v
 #
-#    These lines are refused. ``w`` has three entries, the powers of the three stoves, and
-#    ``y = x @ w`` is the heat of each day: every setting times the power of its stove,
-#    added up. The author wants ``w.grad``, for the four prices of the days:
+#    These lines are refused. ``w`` has three entries, the heat that each stove gives per
+#    unit of its setting, and ``y = x @ w`` is the heat of each day: every setting times the
+#    heat per unit of its stove, added up. The author wants ``w.grad``, for the four prices
+#    of the days:
 #
 #    .. code-block:: python
 #
@@ -195,10 +210,10 @@ x.grad
 #    ``w.grad`` has the shape ``(3,)``, and because ``x`` requires gradients too, the same
 #    call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like its tensor.
 
-days, power = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
-heat = days @ power
+days, per_unit = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
+heat = days @ per_unit
 heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
-print("y:", heat.shape, " w.grad:", power.grad.shape, " x.grad:", days.grad.shape)
+print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.shape)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -213,7 +228,15 @@ day_prices = torch.tensor([1.0, 10.0, 5.0, 2.0])
 by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(x.grad, 2 * settings * v)
-assert torch.equal(power.grad, day_prices @ settings)
+assert torch.equal(per_unit.grad, day_prices @ settings)
+for of_y, of_v, accepted in [((), (), True), ((), (1,), False), ((1,), (1,), True)]:
+    alone = torch.full(of_y, 3.0, requires_grad=True)
+    try:
+        (alone**2).backward(torch.ones(of_v))
+    except RuntimeError:
+        assert not accepted
+    else:
+        assert accepted
 for shape in [(), (1,), (1, 1)]:
     alone = torch.full(shape, 3.0, requires_grad=True)
     (alone**2).backward()
@@ -237,7 +260,7 @@ for output, attempt in [
     (x.sum(), torch.ones(1)),
     (x.sum(dim=1), torch.ones(1, 4)),
     (x.sum(dim=1), torch.ones(4, 1)),
-    (days @ power, torch.ones_like(power)),
+    (days @ per_unit, torch.ones_like(per_unit)),
 ]:
     try:
         output.backward(attempt)

@@ -46,8 +46,8 @@ in_one_piece
 # −4. This time nobody has set the second one. It follows from the contract.
 #
 # At the moment we burn 14 units of fuel, and the bill is 28, which is 2 for each unit. Why
-# is the price 4, then? To decide which way to turn a stove, we have to know how fast the
-# bill rises *from here on*, and the next unit costs more than those before it.
+# is the price −4, then, and not −2? To decide which way to turn a stove, we have to know
+# how fast the bill rises *from here on*, and the next unit costs more than those before it.
 #
 # .. predict::
 #    :for: the two prices
@@ -107,14 +107,15 @@ prediction.grad
 # Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number of
 # entries. (With two predictions for each sample, ``mse_loss`` would divide by 8.) A
 # negative one says that the loss would fall if this prediction went up. The second is zero,
-# because that prediction is right, and the last is the strongest, because it is the
-# furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
+# because that prediction is right, and the last is the largest, because that prediction is
+# the furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
 # price meant *more is better*. A loss is a cost, so a positive entry of ``v`` now means
 # *more is worse*, and the optimizer goes against it.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns it into a
-# ``v`` for the layer before it, and so on, in the walk of :ref:`every-number-by-hand`.
+# ``v`` for the layer before it, and so on, in the walk of :ref:`every-number-by-hand`. The
+# walk ends at the first layer that is trained.
 #
 # .. dropdown:: The many names of v
 #
@@ -240,7 +241,7 @@ x.grad
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
 #      present values.
 #    - In a training loop the loss sends this ``v`` to the predictions, and each layer
-#      sends one to the layer before it. This ends at the first layer that is trained.
+#      sends one to the layer before it.
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``. What depends on ``x`` without passing through ``y`` has to be added.
 #

@@ -17,7 +17,8 @@ you call it twice, and on the way you run into two surprises that catch nearly e
 # Here is such a network, small enough to follow every number. A picture is the brightness
 # of three pixels: the tip of the left ear, the tip of the right ear, and the tongue. The
 # score for *cat* is high when both ears are bright, and the score for *dog* when the tongue
-# is:
+# is. (``pixels[..., 0]`` is the first entry along the last dimension, and ``dim=-1`` means
+# the last dimension. Written like this, the function takes several pictures as well.)
 
 import torch
 
@@ -189,7 +190,7 @@ print("dog:", answers[1])
 #
 # .. dropdown:: What to watch when you call twice on the same y
 #
-#    Nothing may change what the graph needs. If ``x`` were a parameter, a step of the
+#    Nothing may change what the graph needs. If the picture were a parameter, a step of the
 #    optimizer between the two calls would change it, and then the second walk is usually
 #    refused. (With ``fused=True``, an option of some optimizers, nothing notices the
 #    change, and the second result is wrong.) A network under ``torch.compile`` may refuse

@@ -98,9 +98,11 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # -------------------------------
 #
 # Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
-# the mean of the batch and divides by its spread. Here is a small network with such a
-# layer. We compute the gradient of its first output with respect to the first sample in two
-# ways: with ones, and by asking for this output alone:
+# the mean of the batch and divides by its spread. (The spread is the standard deviation,
+# apart from a tiny number that is added. It says how far the numbers in the batch usually
+# lie from their mean.) Here is a small network with such a layer. We compute the gradient
+# of its first output with respect to the first sample in two ways: with ones, and by asking
+# for this output alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -130,9 +132,9 @@ print("the first alone:", training[1])
 #
 # .. admonition:: Predict
 #
-#    Have we got rid of the other samples now? We leave the first sample as it is and
-#    replace the other two. Will the gradient of the first output alone, at the first
-#    sample, be the same as before?
+#    We leave the first sample as it is and replace the other two. Then we ask again for
+#    the gradient of the first output alone, with respect to the first sample. Is the row
+#    that comes back the same as before, or different, and why?
 
 others = samples.detach().clone()
 others[1:] += 1.0  # two new samples beside the first
@@ -178,13 +180,13 @@ for batch in (samples, others):
 
 # %%
 # All four agree, with ones or without, and whoever else is in the batch. It is the gradient
-# of the function that you use after training. With the stored numbers this is a slightly
-# different function, and so none of the gradients from above comes back. Call
-# ``network.train()`` before you train on.
+# of the function that you use after training. The numbers differ from those above, because
+# the layer now uses the mean and the spread that it has stored, and no longer those of the
+# batch. Call ``network.train()`` before you train on.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
-# the last page. This gives you each output's derivative with respect to its own input. The
-# other inputs still have their part in it, as they have in the share itself.
+# the last page. This gives you each output's derivative with respect to its own input. This
+# derivative still depends on the other inputs, because the share itself does.
 #
 # .. dropdown:: Other functions that mix
 #

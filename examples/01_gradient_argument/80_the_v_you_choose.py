@@ -33,7 +33,7 @@ losses
 #    :for: the number
 #
 #    Somebody multiplies the losses by the mask and takes the mean, to get the mean of the
-#    five measured losses. Which number do they get? Is it the right one?
+#    five measured losses. Which number do they get?
 
 mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 (mask * losses).mean()
@@ -52,28 +52,25 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 #
 # .. predict::
 #    :for: v
-#    :value: 2
 #
 #    ``losses[mask > 0].mean()`` is 3.2, the number that was wanted. Which ``v`` does its
 #    ``backward()`` send to the six losses?
-#
-# We look at three numbers. The mean from above comes first, the one that you were asked
-# about is the second, and the third is the largest of the five losses:
 
-for number in (
-    (mask * losses).mean(),
-    losses[mask > 0].mean(),
-    losses[mask > 0].max(),
-):
-    (v,) = torch.autograd.grad(number, losses)
-    print(v)
+(v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
+v
 
 # %%
-# In the second one, the mask has left five pixels, and each of them counts a fifth. In the
-# first one each counts only a sixth, so the loss and every gradient are 5/6 of what they
-# should be. If it were 5/6 in every batch, the learning rate could make up for it. But the
-# next image has another number of measured pixels, and so another factor. An image with few
-# measured pixels hardly counts.
+# The mask has left five pixels, and each of them counts a fifth. And this is the ``v`` of
+# the mean from above:
+
+(v,) = torch.autograd.grad((mask * losses).mean(), losses)
+v
+
+# %%
+# Here each of the five counts only a sixth, so the loss and every gradient are 5/6 of what
+# they should be. If it were 5/6 for every image, the learning rate could make up for it.
+# But the next image has another number of measured pixels, and so another factor. An image
+# with few measured pixels hardly counts.
 #
 # Here is the ``v`` of some usual calls:
 #
@@ -94,9 +91,9 @@ for number in (
 #
 #    Then ``max()`` gives each of them the weight 1/2.
 #
-# .. dropdown:: Three walks, and no ``retain_graph``?
+# .. dropdown:: Two walks, and no ``retain_graph``?
 #
-#    Each of the three numbers has a graph of its own down to ``losses``, and the walk ends
+#    Each of the two numbers has a graph of its own down to ``losses``, and the walk ends
 #    there. So no part of a graph was walked twice.
 #
 # Three times for the edge
@@ -125,7 +122,7 @@ pullback.draw.bars(both, names=pixels)
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and
 # the pixel without a measurement not at all. (If the layers include a BatchNorm in training
-# mode, what the camera saw there still moves the other estimates.)
+# mode, the image at that pixel still has an influence on the estimates at the others.)
 #
 # Perhaps you would have multiplied the losses by the weights and added them up. This is the
 # same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
@@ -139,8 +136,8 @@ torch.equal(by_formula, weighted)
 # Most training loops have the formula, because then the loss is a number that can be
 # printed.
 #
-# Here are the three pixels at the top. Move an estimate until it is right, which is at 3,
-# and watch what it still sends back, even with a weight of 3:
+# Here are the three pixels at the top. Move an estimate until it is right, which is at 3.
+# What becomes of its gradient, even where the weight is 3?
 
 
 def top_losses(estimate):
@@ -152,6 +149,11 @@ top = estimate.detach()[0]
 pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 
 # %%
+# .. dropdown:: At 3
+#
+#    It is zero, because the slope of the square is zero there, and three times zero is
+#    zero.
+#
 # .. dropdown:: And when the network answers yes or no?
 #
 #    A network that says for each pixel whether it is road gives it a *logit*: positive for
@@ -215,6 +217,9 @@ counts / counts.sum()
 exact = 2 * (estimate - measured).detach()
 torch.testing.assert_close(plain, exact)
 torch.testing.assert_close(weighted, weight * exact)
+at_three = torch.full((3,), 3.0, requires_grad=True)
+top_losses(at_three).backward(weight[0])
+assert at_three.grad.tolist() == [0, 0, 0]
 torch.testing.assert_close(losses[mask > 0].mean().item(), 3.2)
 
 largest = torch.zeros(6)

@@ -59,8 +59,8 @@ points.grad.shape
 # %%
 # ``y`` and its ``v`` have the shape ``(81, 1)``, and ``points.grad`` looks like ``points``:
 # for each point it has a pair of numbers, the rates at which the output grows with the
-# temperature and with the humidity. We draw each pair as an arrow. Its colour says how long
-# it is, and the colour bar at the side which colour stands for which length.
+# temperature and with the humidity. We draw each pair as an arrow. Its colour shows its
+# length, and the colour bar at the side says which colour stands for which length.
 #
 # .. admonition:: Predict
 #
@@ -108,9 +108,8 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 # show the way on which the output grows fastest? Let us try it.
 #
 # We go to the point with the longest arrow, and from there take eight steps of the same
-# length: one along the arrow, one turned by 45 degrees, and so on around the compass. As
-# you go northeast by going some way north and some way east, each of these steps goes some
-# way along the arrow and some way across it:
+# length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
+# of these steps is made of two parts, one along the arrow and one across it:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
@@ -127,13 +126,19 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
 # output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
 #
-# The reason is in the two bars that are nearly empty. With the rates :math:`a` and
-# :math:`b` the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
-# small step gains its first coordinate times :math:`a`, plus its second times :math:`b`.
-# Across the arrow this is :math:`-b\cdot a+a\cdot b=0`. So whatever part of a step goes
-# across is wasted, and the step that gains most is the one that wastes nothing. And the
-# longer the arrow, the more a step along it gains: the arrow's length is the rate at which
-# the output grows on this way.
+# The reason is in the two bars that are nearly empty. A small step gains its first
+# coordinate times the first rate, plus its second coordinate times the second rate. Take an
+# arrow :math:`(3, 4)`, and three steps of the length 0.01:
+#
+# - :math:`(0.01, 0)` gains :math:`0.01\cdot3+0\cdot4=0.03`.
+# - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
+# - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
+#
+# It is the same with any rates :math:`a` and :math:`b`. The arrow is :math:`(a, b)`, the
+# direction across it is :math:`(-b, a)`, and a step in that direction gains a multiple of
+# :math:`-b\cdot a+a\cdot b=0`. So whatever part of a step goes across is wasted, and the
+# step that gains most is the one that wastes nothing. And the longer the arrow, the more a
+# step along it gains: the arrow's length is the rate at which the output grows on this way.
 #
 # How far?
 # --------
@@ -152,13 +157,13 @@ for length in (0.01, 0.5, 3.0):
 # The short step brings nearly what was promised, and the longer one less than half of it.
 # The long one has led across the circle and out on the other side, and the output falls.
 #
-# .. predict::
-#    :value: 5
-#    :for: how many of the 81, with steps of 0.5
+# .. admonition:: Predict
 #
 #    This was one point. We take a step along its arrow from each of the 81 points. With
-#    steps as short as 0.01 the output grows at all of them. At how many does it grow if the
-#    steps are as long as 0.5, which is the distance from one point to the next?
+#    steps as short as 0.01 the output grows at all of them. With steps of 0.5, which is the
+#    distance from one point to the next, it does not. Where does such a step fail: far out
+#    in the plain, on the steep side of the hill, or near its top? And will a step of 3 fail
+#    at more points or at fewer?
 
 arrows = gradient / gradient.norm(dim=1, keepdim=True)
 for length in (0.01, 0.5, 3.0):
@@ -170,7 +175,8 @@ for length in (0.01, 0.5, 3.0):
 # The one exception with steps of 0.5 is the point in the middle, next to the top of the
 # hill. Its arrow is short, and half a unit leads across the top and down the other side. A
 # gradient promises nothing about the far end of a long step, and this is one reason why
-# training uses small learning rates.
+# training uses small learning rates. Steps of 3 fail at many more points, because they
+# are longer than the circle is wide.
 #
 # .. dropdown:: And a very small step, or one from a kink?
 #
@@ -243,6 +249,10 @@ assert points[falls].tolist() == [[0, 0]]
 network.double()
 assert gains.argmax() == 0
 assert gains.argmin() == 4
+by_numbers = torch.tensor([[0.01, 0.0], [0.006, 0.008], [-0.008, 0.006]])
+torch.testing.assert_close(by_numbers.norm(dim=1), torch.full((3,), 0.01))
+by_rates = by_numbers @ torch.tensor([3.0, 4.0])
+torch.testing.assert_close(by_rates, torch.tensor([0.03, 0.05, 0.0]), rtol=0, atol=1e-7)
 torch.testing.assert_close(gains, steps @ gradient[here], rtol=0, atol=3e-4)
 
 kink = torch.zeros(2, requires_grad=True)

@@ -180,13 +180,13 @@ padded
 # A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and
 # somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
 # 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
-# what happens to both weights as the losses become smaller?
+# what happens to both entries of ``v`` as the losses become smaller?
 #
 # .. dropdown:: Answer
 #
 #    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
 #    with the larger loss counts more, four times as much at the moment, and as both
-#    losses become smaller, so do both weights. (:ref:`where-v-comes-from`,
+#    losses become smaller, so do both entries of ``v``. (:ref:`where-v-comes-from`,
 #    :ref:`the-v-you-choose`)
 #
 # 9 · Something is missing

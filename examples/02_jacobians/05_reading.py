@@ -120,15 +120,16 @@ print("hers:", copied, sep="\n")
 # The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
 # follows it, and the rows of her table are the stoves. So everything that the first stove
 # does, ``[1, 4]``, was multiplied by the price of heat. With the book's table the prices
-# have to multiply the *columns*, and this is what a vector does that stands on the *right*:
+# have to multiply the *columns*. A vector on the *right* does that, as in
+# 1 · 10 + 4 · (−1) = 6:
 
 copied @ v
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But there is a test that works for square
-# tables, too, and you have already done it: nudge *one* input, here the second stove, and
-# divide the changes by the size of the nudge:
+# For a *square* table like hers it does not. But one test works there, too, and you
+# have already done it: nudge *one* input, here the second stove, and divide the changes by
+# the size of the nudge:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
@@ -137,8 +138,8 @@ print("second column:", square[:, 1])
 print("second row:   ", square[1])
 
 # %%
-# The changes are a column of our table, as closely as the size of the nudge allows. If
-# they match a row instead, and not the column, you hold the table the other way up.
+# The changes are a column of our table, as closely as the nudge allows. If the changes
+# match a row instead, you hold the table the other way up.
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #

@@ -69,9 +69,13 @@ print(jacobian(whole, t))
 # %%
 # The product of the two tables is the table of the whole. The 22 stands where it should,
 # in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
-# for functions with several inputs and outputs. (Smooth means that there is no kink where
-# you stand. The difference ``relu(x) - relu(-x)`` is ``x`` itself, with a slope of 1. But
-# at 0 both parts have their kink, where PyTorch counts a slope of 0, and the product is 0.)
+# for functions with several inputs and outputs. It holds where both steps are smooth.
+#
+# .. dropdown:: What happens at a kink
+#
+#    Smooth means that there is no kink where you stand. The difference
+#    ``relu(x) - relu(-x)`` is ``x`` itself, with a slope of 1. But at 0 both parts have
+#    their kink, where PyTorch counts a slope of 0, and the product is 0.
 #
 # The order is that of the formula ``house(thermostat(t))``, where the step that comes last
 # stands on the left as well. The sizes in the middle must fit, ``(2, 3) @ (3, 2)``,

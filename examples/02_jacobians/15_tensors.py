@@ -67,7 +67,9 @@ J[0, :, 1, 2]  # the colon stands for both measurements
 J[0, 0]
 
 # %%
-# Its own stoves count in full, and those behind the wall count half.
+# Its own stoves count in full, and those behind the wall count half. If you fix the last
+# two indices instead, as in ``J[:, :, 1, 2]``, you have chosen an input. What is left looks
+# like ``y``. It is a column, and says how all outputs change with this one stove.
 #
 # The product with v
 # ------------------
@@ -122,11 +124,19 @@ inputs = [f"x[{room}, {stove}]" for room in (0, 1) for stove in (0, 1, 2)]
 pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
-# The same product can be taken without flattening anything. Each number of ``v`` belongs to
-# an output, and so do the first two indices of ``J``. So we multiply wherever the two
-# indices of ``v`` and the first two of ``J`` agree, and add up. ``torch.tensordot`` with
-# ``dims=2`` does this. It takes the *last* two dimensions of its first tensor together with
-# the *first* two of its second:
+# The same product can be taken without flattening anything. Take one entry of the result,
+# the third stove of the second room. Its column ``J[:, :, 1, 2]`` is
+# ``[[0.5, 0], [1, 2]]``, and the prices are ``[[10, -1], [0, -1]]``. We multiply the
+# numbers that stand in the same place, and add up:
+#
+# .. math::
+#
+#    10\cdot0.5+(-1)\cdot0+0\cdot1+(-1)\cdot2=3
+#
+# This is ``x.grad[1, 2]``. For the other stoves it goes in the same way: we multiply
+# wherever the two indices of ``v`` and the first two of ``J`` agree, and add up.
+# ``torch.tensordot`` with ``dims=2`` does it for all stoves at once. It takes the *last*
+# two dimensions of its first tensor together with the *first* two of its second:
 
 torch.tensordot(v, J, dims=2)
 
@@ -136,12 +146,12 @@ torch.tensordot(v, J, dims=2)
 #
 # .. dropdown:: Why not ``v @ J``?
 #
-#    ``@`` takes the *last* two dimensions of ``J`` for a matrix and the others for a batch
-#    of matrices. The last two are the input's room and the stove. So a row of ``v``, the
-#    prices of heat and fuel, is multiplied by two numbers that belong to a stove of the
-#    first room and to one of the second. The price of heat meets the first room and the
-#    price of fuel the second, which has no meaning. It runs only because there are two
-#    measurements and two rooms, and all that you see is a wrong shape:
+#    ``@`` takes the *last* two dimensions of ``J`` for a matrix, and the others for a batch
+#    of matrices. The last two are the input's room and the stove, so the rows of such a
+#    matrix are rooms. The prices in a row of ``v`` belong to heat and fuel. So ``@``
+#    multiplies the price of heat by a rate for a stove in the first room, and the price of
+#    fuel by a rate for one in the second, which has no meaning. It runs only because there
+#    are as many measurements as rooms, and all that you see is a wrong shape:
 
 print("v @ J:", (v @ J).shape)
 
@@ -263,6 +273,8 @@ for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):
 
 assert J.shape == y.shape + x.shape
 assert (J[0, 0, 1, 2], J[0, 1, 1, 2]) == (0.5, 0.0)
+assert J[:, :, 1, 2].tolist() == [[0.5, 0], [1, 2]]
+assert (v * J[:, :, 1, 2]).sum() == 3 == x.grad[1, 2]
 assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
 assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)

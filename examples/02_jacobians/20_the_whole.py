@@ -48,9 +48,13 @@ table
 # coin of its own: :math:`a` or :math:`-a`, and :math:`b` or :math:`-b`. There are four
 # cases. If the signs are equal, which they are in two of the cases, the square of the sum
 # is :math:`a^2+2ab+b^2`. In the other two it is :math:`a^2-2ab+b^2`. On average :math:`2ab`
-# cancels, and what is left is :math:`a^2+b^2`. **The squares of the errors add up**, and so
-# they do for three errors. For the fuel that makes :math:`0.04+0.16+0.36=0.56`. The root of
-# this, about 0.75, is its typical error, called its *standard deviation*.
+# cancels, and what is left is :math:`a^2+b^2`. **The squares of the errors add up.** With a
+# third error :math:`c`, the square of the sum also contains :math:`2ac` and :math:`2bc`.
+# They cancel in the same way, since any two of the coins fall alike in half of the cases.
+# For the fuel that makes :math:`0.04+0.16+0.36=0.56`. The root of this, about 0.75, is its
+# typical error, called its *standard deviation*. (An error need not be the toss of a coin.
+# All we have used is that :math:`2ab`, :math:`2ac` and :math:`2bc` are 0 on average. They
+# also are when the errors are drawn independently from ``torch.randn``, as below.)
 #
 # .. predict::
 #    :label: from the table
@@ -129,8 +133,10 @@ print("products:", heating.shape[1])
 # :ref:`reading-a-jacobian`, and there are only three columns. ``jacfwd``, the sister of
 # ``jacrev``, works in this way. It goes *forward* through the function, from the dials to
 # the rooms, and carries along how fast every number changes on the way. This is
-# called :term:`forward mode`. Each dial goes through the whole function once, so we count
-# it as one product, too. The next page does it by hand.
+# called :term:`forward mode`. Each dial goes through the whole function once, and this is a
+# product, too: the table times a column of numbers ``u``, which has a 1 for the dial that
+# is turned and 0 for the others. So ``J @ u`` is a column of the table, and we count it as
+# one. The next page does it by hand (:ref:`pushing-forward`).
 #
 # For a network that takes a picture of 784 pixels to 10 scores it is the other way round.
 # There ``jacrev`` takes 10 products, and ``jacfwd`` takes 784. Here are the two ways for
@@ -198,9 +204,10 @@ all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 #    symmetric. The way forward does neither. If much depends on a table, compare it once
 #    with that of ``functional.jacobian``.
 #
-# One way looks right and is not. ``autograd.grad`` takes a list of outputs, so people write
-# ``autograd.grad([y[0], y[1]], leaf)`` and hope for two rows. It returns one, the *sum* of
-# the two.
+# The loop from above calls ``autograd.grad`` once for each row. It is tempting to ask for
+# both rows in one call, since ``autograd.grad`` also takes a list of outputs. But
+# ``autograd.grad([y[0], y[1]], leaf)`` does not return two rows. It returns one, the *sum*
+# of the two.
 #
 # Below is the table once more. Suppose that three more stoves are put into the house. How
 # many products does ``jacrev`` take then, and how many does ``jacfwd`` take?

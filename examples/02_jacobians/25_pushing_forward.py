@@ -127,10 +127,14 @@ print("pull, then plan:  ", pulled @ u)
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# This holds as long as PyTorch takes the same ``J`` on both sides. For a push it uses the
-# forward rule of each operation, and for a pull the backward rule, and for a few they
-# differ. For ``torch.where(x > 0, x.sqrt(), 0 * x)`` at 0, the push gives 0 and the pull
-# NaN (:ref:`where-and-its-branches`).
+# This holds as long as PyTorch takes the same ``J`` on both sides.
+#
+# .. dropdown:: Where it takes two different ``J``
+#
+#    For a push PyTorch uses the forward rule of each operation, and for a pull the backward
+#    rule, and for a few operations they differ. For
+#    ``torch.where(x > 0, x.sqrt(), 0 * x)`` at 0, the push gives 0 and the pull NaN
+#    (:ref:`where-and-its-branches`).
 #
 # .. dropdown:: A test for a backward of your own
 #

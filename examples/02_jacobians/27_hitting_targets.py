@@ -130,10 +130,12 @@ for amount in (0.0, 1.0, 2.0):
 # The length only grows. Multiply the idle movement by a row, entry by entry, and add up:
 # it gives 0 for both rows. You may know from school that two arrows with this property are
 # at right angles. So the idle movement is at right angles to both rows, and to any sum of
-# rows, such as our step. The step and an idle movement are then the two short sides of a
-# triangle with a right angle, and both together are its long side. Our step is the
-# *shortest* of all steps that hit the targets by the table. Short is what we want, because
-# the table is right only near the place where it was computed.
+# rows, such as our step. Now take any other step that hits both targets by the
+# table. It does the same to heat and fuel as ours, so the difference of the two changes
+# nothing, and is an idle movement. So every such step is ours plus an idle movement. The
+# two are the short sides of a triangle with a right angle, and their sum is its long side.
+# Our step is the *shortest* of all steps that hit the targets by the table. Short is what
+# we want, because the table is right only near the place where it was computed.
 #
 # ``torch.linalg.pinv`` finds the same step in one call. ``J`` is a table that leads from a
 # step to the changes. ``pinv(J)`` is a table that leads back, from the changes that we want
@@ -201,7 +203,8 @@ pullback.live(lambda step: house(x + step), step)
 #    - The shortest such step is a weighted sum of the rows of ``J``.
 #      ``torch.linalg.pinv(J) @ missing`` finds it, if the rows are of similar size.
 #    - The table is right near one point. Newton's method steps, computes the table again,
-#      and repeats. It needs a good start.
+#      and repeats. It needs a good start: one near a solution, with a table that can hit
+#      the targets.
 #
 # .. predict:: Try it
 #    :expects: signs

@@ -87,11 +87,26 @@ print("after:", street(X + steps), sep="\n")
 # the longest step, and on a long way the rates change most.
 #
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
-# its argument holds one house only, which cannot look at another. As ``vmap`` runs the
-# function once for all houses, no line of it may decide by looking at a value, as in
-# ``if x[0] > 5``. At such a line it raises an error. It also raises one where numbers are
-# drawn at random, and where results are written into a tensor from ``torch.zeros(2)``,
-# which has room for one house only. (``x.new_zeros(2)`` has room for all.)
+# its argument holds one house only, which cannot look at another. Some functions ``vmap``
+# refuses, with an error.
+#
+# .. dropdown:: When ``vmap`` refuses
+#
+#    ``vmap`` runs the function once for all houses. So no line of it may decide by looking
+#    at a value, as in ``if x[0] > 5``, which can be true for one house and false for
+#    another. At such a line it raises an error, and also where numbers are drawn at random.
+#
+#    It raises one, too, where results are written into a tensor from ``torch.zeros(2)``.
+#    Both ``torch.zeros(2)`` and ``x.new_zeros(2)`` say 2. But ``torch.zeros`` knows nothing
+#    of ``x``, and makes two places, which are enough for one house. ``new_zeros`` is called
+#    on ``x``, of which there is one for each house. So ``vmap`` gives each house two places
+#    of its own, and with ``x.new_zeros(2)`` the function runs.
+#
+#    A network is handed one sample without a dimension for the batch. Linear layers take
+#    it. Layers that insist on that dimension, such as Flatten, get a batch of one:
+#    ``lambda x: network(x[None])[0]``. For GRU ``vmap`` raises an error on the CPU, see
+#    :ref:`per-sample-gradients-of-an-rnn`. There the sums over the batch work, which come
+#    further down on this page.
 #
 # .. dropdown:: What ``vmap`` does not see
 #
@@ -111,9 +126,7 @@ print("after:", street(X + steps), sep="\n")
 #
 # A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
 # Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
-# without a dimension for the batch. (Layers that insist on one, such as Flatten, get a
-# batch of one: ``lambda x: network(x[None])[0]``. For GRU ``vmap`` raises an error on the
-# CPU, see :ref:`per-sample-gradients-of-an-rnn`. Sums over the batch, as below, work.)
+# without a dimension for the batch.
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -194,9 +207,9 @@ print(f"in truth, of its own share:          {own.abs().max():.4f}")
 #    The message for our shares stands below. Its last sentence speaks of products with
 #    random weights. In each product of the test, some houses get prices
 #    for their outputs, drawn at random, and the others get none. If no house looked at
-#    another, only the stoves of houses with prices could earn something. What other stoves
-#    earn all the same is *what mixes*. The most that one of them earns is 0.94 times the
-#    most that any stove earns, so it is nearly as much.
+#    another, the stoves of a house without prices would earn nothing. Here they do earn
+#    something, and the message calls this *what mixes*. The most that one of them earns is
+#    0.94 times the most that any stove earns, so it is nearly as much.
 #
 #    If a stove whose house has no price earned less than the rounding error of the largest
 #    number, or hardly more, the test could not tell this from rounding, and would let it

@@ -139,7 +139,7 @@ print("right end:", warm[-4:])
 # comes in from outside.
 #
 # Each step took three pushes instead of a thousand. In the simulation at the top of the
-# page, that is three minutes for most of a day. Our model itself is a single line of
+# page, that is three minutes instead of most of a day. Our model itself is a single line of
 # arithmetic, and there the saving hardly matters: even a thousand pushes, side by side in
 # ``jacfwd``, are less work than to solve the full table afterwards.
 #

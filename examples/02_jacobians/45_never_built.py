@@ -218,7 +218,7 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #      and with the size of the batch.
 #    - For a linear layer the walk back takes twice the work of the forward pass, if both
 #      input and weights need a gradient. For most layers it is a small multiple, but for an
-#      embedding of a few words it grows with the whole table.
+#      embedding of a few words it grows with the whole matrix of the embedding.
 #
 # .. predict:: Try it
 #    :for: the factor

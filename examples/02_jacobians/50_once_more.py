@@ -13,7 +13,8 @@ have to differentiate the gradient.
 # %%
 # Our house gets a shared chimney. When all three stoves run, they disturb one another, and
 # the fuel has an additional term, the product of the three settings. We take the gradient
-# ``g``, with one new argument, and the rate along our plan ``u``:
+# ``g``, and the rate along our plan ``u``. One argument is new. ``create_graph=True`` makes
+# ``g`` remember how it came from ``x``, and we shall need that in a moment:
 
 import torch
 
@@ -104,9 +105,15 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # we should stop.
 #
 # In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
-# by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. This number is called the
-# *curvature* along ``u``. If the rate is negative and the curvature positive, we save
-# until the rate has come up to zero:
+# by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. With ``u`` at ``[0, 1, -1]``
+# and ``H @ u`` at ``[1, 1, -1]``, this is
+#
+# .. math::
+#
+#    0\cdot1+1\cdot1+(-1)\cdot(-1)=2,
+#
+# the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
+# the curvature positive, we save until the rate has come up to zero:
 
 rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
 step = -rate / curvature
@@ -154,7 +161,10 @@ Hu
 #    is symmetric, all of these agree up to rounding. A few of PyTorch's operations have a
 #    rule for only one of the two orders, or, like ``scaled_dot_product_attention`` on the
 #    CPU, for neither. Where the rule is missing, they raise an error
-#    (:ref:`no-second-derivative`). :ref:`hvp` compares the ways more closely.
+#    (:ref:`no-second-derivative`). With its default backend, ``torch.compile`` gives a
+#    function a backward that has no derivative of its own, so there the second walk back
+#    raises an error, too (:ref:`compiled-second-derivative`). :ref:`hvp` compares the ways
+#    more closely.
 
 from torch.func import grad, jvp
 

@@ -314,11 +314,12 @@ ten.shape
 # ---------------------------------
 #
 # After training, somebody adds up the losses of five batches of a million numbers each, to
-# print their mean. ``backward`` is never called. With every batch, more memory is gone:
+# print their mean. ``backward`` is never called. Every batch takes more memory:
 
 scale = torch.tensor(2.0, requires_grad=True)
-batches, total = torch.linspace(-1, 1, 5_000_000).reshape(5, -1), 0.0
-for numbers in batches:
+total = 0.0
+for _ in range(5):
+    numbers = torch.rand(1_000_000)
     loss = torch.tanh(scale * numbers).sum()
     total = total + loss
 
@@ -341,7 +342,7 @@ for numbers in batches:
 kept = []
 keep = lambda t: kept.append(t.numel()) or t.detach()
 with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-    torch.tanh(scale * batches[0]).sum()
+    torch.tanh(scale * numbers).sum()
 print("millions", 5 * torch.tensor(kept).sum().item() / 1e6)
 
 # %%
@@ -518,7 +519,7 @@ def weakly(t):
 for as_number, left in ((False, 10), (True, 2)):
     alive, total = [], 0.0
     with torch.autograd.graph.saved_tensors_hooks(weakly, lambda t: t):
-        for numbers in batches:
+        for numbers in map(torch.rand, [1_000_000] * 5):
             loss = torch.tanh(scale * numbers).sum()
             total = total + (loss.item() if as_number else loss)
     assert [kept() is None for kept in alive].count(False) == left

@@ -111,9 +111,9 @@ cubed
 # What goes wrong
 # ---------------
 #
-# The trick differentiates a backward, so the backward must be differentiable. The backward
-# of fused attention is not differentiable, and on the CPU fused attention has no forward
-# rule either. So both the trick and forward mode fail:
+# The trick differentiates a backward pass, so every backward rule in that pass must be
+# differentiable. The backward rule of fused attention is not differentiable, and on the CPU
+# fused attention has no forward rule either. So both the trick and forward mode fail:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 

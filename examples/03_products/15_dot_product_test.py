@@ -4,7 +4,7 @@ r"""
 The dot-product test: does my VJP match my JVP?
 ===============================================
 
-You have written a backward, or an adjoint, and want to know whether it matches the
+You have written a backward rule, or an adjoint, and want to know whether it matches the
 function. For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v,
 u\rangle`. So draw both vectors at random, compute both sides of this equation, and compare
 the two numbers. If they differ, one of the products is wrong.
@@ -72,8 +72,8 @@ torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
 # A hand-written backward on trial
 # --------------------------------
 #
-# Let us test a convolution with a kernel of three numbers, whose backward is written by
-# hand. In the backward pass the kernel must be *flipped*, and this backward does not flip
+# Let us test a convolution with a kernel of three numbers, whose backward rule is written
+# by hand. In the backward pass the kernel must be *flipped*, and this rule does not flip
 # it:
 
 

@@ -143,7 +143,7 @@ for step in (derivative, along):
 # What goes wrong
 # ---------------
 #
-# *I called backward twice for the second derivative, and got 32.* Two calls of ``backward``
+# *I called backward twice for the second derivative, and got 32.* Two calls to ``backward``
 # add the first derivative to ``.grad`` twice. They never differentiate it. The curve is
 # :math:`2x^3+5x^2`. At 1, its slope :math:`6x^2+10x` is 16, and its second derivative
 # :math:`12x+10` is 22:
@@ -158,9 +158,9 @@ print(x.grad, torch.autograd.grad(g, x)[0])
 # %%
 # 32 is twice the slope, and ``autograd.grad`` of the slope gives 22.
 #
-# A function that ``torch.compile`` has compiled has a backward, but this backward cannot
-# itself be differentiated if the backend is the default one or ``aot_eager``, which we use
-# below. For second derivatives, use the uncompiled function:
+# A function that ``torch.compile`` has compiled has a backward pass, but this backward pass
+# cannot itself be differentiated if the backend is the default one or ``aot_eager``, which
+# we use below. For second derivatives, use the uncompiled function:
 
 compiled = torch.compile(torch.square, backend="aot_eager")
 (g,) = torch.autograd.grad(compiled(x), x, create_graph=True)
@@ -203,7 +203,7 @@ pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
 # Where next
 # ----------
 #
-# :ref:`accumulating-twice` explains why two calls of ``backward`` add up. :ref:`hvp` is
+# :ref:`accumulating-twice` explains why two calls to ``backward`` add up. :ref:`hvp` is
 # about second derivatives of a function of many variables, and :ref:`pinn` is about solving
 # a differential equation.
 #

@@ -12,8 +12,8 @@ of a few gradients, however many variables there are, and the Hessian is never f
 """
 
 # %%
-# Let f take n numbers to one. Its gradient has shape ``(n,)``, its Hessian has shape ``(n,
-# n)``, and ``u`` and :math:`Hu` have shape ``(n,)`` again. The Hessian is the
+# Let f map n numbers to a single number. Its gradient has shape ``(n,)``, its Hessian has
+# shape ``(n, n)``, and ``u`` and :math:`Hu` have shape ``(n,)`` again. The Hessian is the
 # :term:`Jacobian` of the gradient. Where f is twice continuously differentiable, the
 # Hessian is symmetric, so pulling ``u`` back through the gradient (a :term:`VJP`) and
 # pushing it forward (a :term:`JVP`) give the same numbers. This is the
@@ -23,8 +23,8 @@ of a few gradients, however many variables there are, and the Hessian is never f
 #
 #    u^\top H = (Hu)^\top
 #
-# Here are two ways to pull, for :math:`f(x)=x_1^2x_2+x_2^3` at :math:`(1,2)`, where
-# :math:`H=\begin{bmatrix}2x_2&2x_1\\2x_1&6x_2\end{bmatrix}`:
+# Here are two ways to pull ``u`` back, for :math:`f(x)=x_1^2x_2+x_2^3` at :math:`(1,2)`,
+# where :math:`H=\begin{bmatrix}2x_2&2x_1\\2x_1&6x_2\end{bmatrix}`:
 
 import torch
 
@@ -162,8 +162,8 @@ for i in range(3):
 # ---------------
 #
 # Without ``create_graph=True`` the gradient has no graph, and so it cannot be
-# differentiated again. The message that you then get is one of those that people paste most
-# often:
+# differentiated again. The message that you get is one of those most often pasted into
+# questions:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)
@@ -181,8 +181,9 @@ except RuntimeError as error:
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
-# As a check, we compare all four ways with the Hessian written down by hand. For the step
-# of Newton's method, we check that the full Hessian times the step is the negative slope:
+# As a check, we compare the results of all four ways with the product of ``u`` and the
+# Hessian worked out by hand. For the step of Newton's method, we check that the full
+# Hessian times the step is the negative slope:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):

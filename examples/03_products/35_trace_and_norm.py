@@ -164,9 +164,9 @@ print(f"worst {off.abs().max():.2f}, typical {off.std():.3f}")
 print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 
 # %%
-# If you know that J is diagonal, because no output depends on another's input, ones give
-# the diagonal exactly. If J is banded, a few products are enough (:ref:`sparse-jacobian`).
-# Otherwise the diagonal takes n products.
+# If you know that J is diagonal, because no output depends on another's input, a ``v`` of
+# ones gives the diagonal exactly. If J is banded, a few products are enough
+# (:ref:`sparse-jacobian`). Otherwise the diagonal takes n products.
 #
 # We test whether the estimates lie within four standard errors of the exact values. We
 # compare the products with those of the whole J, the penalty with its exact value, and the

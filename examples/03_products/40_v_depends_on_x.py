@@ -4,11 +4,11 @@ r"""
 What is vᵀJ when v depends on x?
 ================================
 
-You have computed the ``v`` of ``backward(v)`` from the same x, and want to know whether the
-derivative of ``v`` is part of the result. It is not. ``backward(v)`` treats the entries of
-``v`` as constants. It gives :math:`J^\top v` with the value that ``v`` has now, and drops
-the term that :math:`v'(x)` would add. If you want the derivative of :math:`v(x)\cdot y(x)`,
-differentiate that product.
+You have computed the ``v`` of ``backward(v)`` from the same x as y, and you want to know
+whether the derivative of ``v`` is part of the result. It is not. ``backward(v)`` treats the
+entries of ``v`` as constants. It gives :math:`J^\top v` with the value that ``v`` has now,
+and drops the term that :math:`v'(x)` would add. If you want the derivative of
+:math:`v(x)\cdot y(x)`, differentiate that product.
 """
 
 # %%
@@ -34,8 +34,8 @@ with_graph
 
 # %%
 # ``backward(v)`` gives 32, the first term alone. PyTorch does not complain that ``v`` has a
-# graph, but uses its numbers. With ``v.detach()`` you get the same result, and the code
-# says what you mean:
+# graph; it uses only the numbers in ``v``. With ``v.detach()`` you get the same result, and
+# the code says what you mean:
 
 x.grad = None
 y.backward(v.detach(), retain_graph=True)
@@ -59,10 +59,10 @@ print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
 # *Is loss.backward(loss) the same as loss.backward()?* No, ``loss.backward(loss)`` gives
-# the gradient times the value of the loss. This is again one half of a gradient, namely of
-# the gradient of ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the
-# gradient of half the loss. For the first three lines below, we pass nothing, the loss and
-# 0.5. For the last three, we differentiate the three numbers whose gradients these are:
+# the gradient times the value of the loss. Again, this is half of a gradient: the gradient
+# of ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the gradient of half
+# the loss. For the first three lines below, we pass nothing, then the loss, and then 0.5.
+# For the last three, we differentiate the three numbers that have these gradients:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):

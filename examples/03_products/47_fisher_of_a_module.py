@@ -92,8 +92,8 @@ print(((drawn**2).mean((0, 1)) / diagonal)[:5].numpy().round(1))
 # Let ``u`` be a dict like w. We push ``u`` forward to the logits, multiply by the small
 # matrix, and pull the result back to the weights. Nothing as large as J is ever formed. For
 # cross-entropy, there is a formula for the :term:`Hessian` with respect to the logits. For
-# another loss, you can compute the product with this Hessian as the JVP of the gradient of
-# the loss. Here are both ways:
+# a different loss, you can compute the product with this Hessian as the JVP of the gradient
+# of the loss. Here are both ways:
 
 
 def fisher_product(u):

@@ -5,7 +5,7 @@ Accumulating is not differentiating twice
 =========================================
 
 You want a second derivative, and so you call ``backward`` twice. You get a number, but is
-it the right one? No: two calls of ``backward`` on the same ``y`` add up two *first*
+it the right one? No: two calls to ``backward`` on the same ``y`` add up two *first*
 derivatives in ``x.grad``. For a second derivative, you need the first derivative as a
 tensor with a graph, and then you differentiate that tensor.
 """

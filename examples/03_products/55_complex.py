@@ -6,8 +6,8 @@ Complex numbers: what v means for C→R and C→C
 
 Your network works with complex numbers, and you wonder whether ``x.grad`` is the derivative
 or its conjugate, and what to pass for ``v``. For a complex ``y``, ``v`` has the shape *and*
-the complex dtype of ``y``. If f is holomorphic, ``x.grad`` gets :math:`J^\mathsf{H}v`,
-where :math:`J^\mathsf{H}` is the conjugate of J, transposed. A real loss of a complex ``x``
+the complex dtype of ``y``. If f is holomorphic, ``x.grad`` receives :math:`J^\mathsf{H}v`,
+where :math:`J^\mathsf{H}` is the conjugate transpose of J. A real loss of a complex ``x``
 needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest ascent.
 """
 
@@ -68,8 +68,8 @@ x.grad
 # Why the conjugate? The 1 asks for the gradient of the real part
 # :math:`\operatorname{Re}y`, by the rule at the top of the page. With ``1j`` you ask for
 # the gradient of :math:`\operatorname{Im}y`. With any ``v``, you ask for the gradient of
-# :math:`\operatorname{Re}(\bar v\,y)`. In each line below the first number is ``v``, the
-# second is the product with ``v``, and the third is the gradient of this real part:
+# :math:`\operatorname{Re}(\bar v\,y)`. Each line below shows ``v``, then the gradient that
+# autograd gives for it, and then the gradient of this real part:
 
 for v in (1 + 0j, 1j, 2 - 1j):
     v = torch.tensor(v)
@@ -135,8 +135,8 @@ torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
 # *Does Adam treat a complex weight as one number or as two?* It treats the weight as two
-# numbers. After a step with the complex weight, its value is exactly the same as after a
-# step with its real view:
+# numbers. After one step, the value is exactly the same whether Adam was given the complex
+# weight or its real view:
 
 steps = []
 for two in (False, True):
@@ -153,8 +153,8 @@ print(steps[0], torch.equal(*steps))
 #
 # *jacrev and jacfwd refuse complex input.* There is more than one convention for a complex
 # :term:`Jacobian`, and these functions do not choose one for you. :func:`pullback.jacobian`
-# refuses complex input as well. Pass the ``view_as_real`` form from above to any of the
-# three:
+# refuses complex input as well. You can pass the ``view_as_real`` form from above to any of
+# the three. With complex input they raise these errors:
 
 import pullback
 
@@ -191,7 +191,7 @@ for f, by_x, by_conjugate in cases:
 # ----------
 #
 # :ref:`shape-rule` says which shapes and dtypes are accepted for ``v``, and
-# :ref:`deriving-vjps` shows how to write a backward of your own for complex input.
+# :ref:`deriving-vjps` shows how to write your own backward rule for complex input.
 #
 # .. asked: complex gradient; Wirtinger derivative; derivative by a complex number;
 #    conjugate gradient in PyTorch; backward for complex output; complex tensors and

@@ -54,7 +54,7 @@ again = [torch.func.jvp(f, (x,), (e,))[1] for e in torch.eye(2)]
 print(calls - before)
 
 # %%
-# You can also push a batch of vectors with one call of :func:`torch.func.vmap`. With the
+# You can also push a batch of vectors with one call to :func:`torch.func.vmap`. With the
 # identity you get the whole Jacobian:
 
 torch.func.vmap(push)(torch.eye(2)).T

@@ -5,16 +5,16 @@ Products in three questions
 ===========================
 
 Can you tell the products apart? Here are three questions. Answer each of them before you
-run the cell below it. The cell tries the answers that people give, and shows which one is
-right.
+run the cell below it. The cell tests the usual answers and shows which one is right.
 """
 
 # %%
-# 1. Which shape has u?
-# ---------------------
+# 1. What shape does u have?
+# --------------------------
 #
-# f takes shape ``(3,)`` to shape ``(2,)``. You want to know how the outputs change if the
-# input moves a little. Do you pass a vector of 3 numbers or of 2, and to which function?
+# f maps a tensor of shape ``(3,)`` to a tensor of shape ``(2,)``. You want to know how the
+# outputs change if the input moves a little. Do you pass a vector of 3 numbers or of 2, and
+# to which function?
 
 import torch
 
@@ -73,7 +73,7 @@ len(calls)
 # It takes two products, a gradient and then a product through the graph of that gradient.
 # (:ref:`hvp`)
 #
-# Here the answers are checked with the formulas:
+# As a check, we compare the answers with the formulas:
 
 J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 point = torch.tensor([1.0, 2.0, 3.0])

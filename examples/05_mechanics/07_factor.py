@@ -9,9 +9,10 @@ most often comes from a half that is in your formula but not in ``mse_loss``. A 
 means a sum in place of a mean, −1 a wrong sign, and 65536 a loss scale that was never
 divided out. For any other factor, divide the gradient that you have by the one you expect,
 entry by entry. If the quotient is the same number everywhere, it is a factor of the loss or
-of ``v``. If there is one quotient for each row, it is the weight of that sample. If there
-is one quotient for each column, it is the scale of that input. If there is no pattern, you
-are differentiating another function, or the same function at another point.
+of ``v``. If each row of the gradient with respect to the input has its own quotient, that
+quotient is the weight of the sample. If each column has its own quotient, that quotient
+comes from the scale of that input. If there is no pattern, you are differentiating a
+different function, or the same function at a different point.
 """
 
 # %%
@@ -53,7 +54,7 @@ def half(w):
 
 
 # %%
-# We make seven losses of the same residuals, and print the factor of each:
+# We build seven losses from the same residuals, and print the factor that each one gives:
 
 losses = {
     "r²/2, mean": lambda w: half(w).mean(),
@@ -74,7 +75,8 @@ for name, g in found.items():
 # :ref:`across-processes`. A mean over *all* entries of an output of shape ``(4, 2)``
 # divides by 8, where N = 4 was meant. A factor of 0.01745, which is π/180, comes from
 # degrees in place of radians, and a factor of 57.3, which is 180/π, from the opposite
-# mix-up. Here are the factor of the mean over all entries, and the factor of the degrees:
+# mix-up. Here are the factor that comes from the mean over all entries, and the factor that
+# comes from using degrees:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)
@@ -109,10 +111,10 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # The gradient with respect to the *input* has a row for each sample. If each row has its
 # own factor, the factors come from ``v``, which may hold weights, a mask, or one over the
 # length of each sequence. If each column has its own factor, the factors come from the
-# scales of the inputs. With :math:`z=(x-\mu)/\sigma`, in each column, the gradient with
-# respect to x is the gradient with respect to z, divided by :math:`\sigma`. The first line
-# shows the factors of the rows, and whether each row has only one. The second shows the
-# same for the columns, where σ is 1, 10 and 0.1:
+# scales of the inputs. If each column is normalised as :math:`z=(x-\mu)/\sigma`, the
+# gradient with respect to x is, column by column, the gradient with respect to z divided by
+# :math:`\sigma`. The first line shows the factors of the rows, and whether each row has
+# only one. The second shows the same for the columns, where σ is 1, 10 and 0.1:
 
 
 def by_input(x, v):
@@ -133,8 +135,8 @@ print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 # ---------------
 #
 # *No pattern at all.* Then the cause is not a factor. It may be a loss that broadcasts
-# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as
-# the one after the step:
+# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at a different point,
+# such as the weights after the optimizer step:
 
 
 def broadcast(w):
@@ -174,9 +176,9 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 # Where next
 # ----------
 #
-# :ref:`what-losses-send` shows which ``v`` each loss sends. :ref:`loss-as-v` is about means
-# of parts, and :ref:`deriving-vjps` treats symmetric matrices. To check a gradient, and so
-# to find the factor, read :ref:`gradcheck`.
+# :ref:`what-losses-send` shows which ``v`` each loss sends. :ref:`loss-as-v` is about
+# weighted, masked and averaged losses, and :ref:`deriving-vjps` treats symmetric matrices.
+# To check a gradient, and so to find the factor, read :ref:`gradcheck`.
 #
 # .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
 #    large; wrong sign; factor of 2; missing one half; gradient scaled

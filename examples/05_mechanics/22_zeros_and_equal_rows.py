@@ -45,10 +45,11 @@ print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)
 print(torch.allclose(X.grad, linear.weight.sum(0)))
 
 # %%
-# *The same number in every entry* comes from a mean or a sum, whose slopes are 1/12 (for
-# our 12 entries) and 1, whatever X is. And if you expected a different row for each of
-# several outputs, but called ``backward`` once for all of them, the rows have been added up
-# (:ref:`several-outputs`). Here are the mean and the sum:
+# *The same number in every entry* comes from a mean or a sum: the mean of our 12 entries
+# has slope 1/12 with respect to each of them, and their sum has slope 1, whatever X is. And
+# if you expected a different row for each of several outputs, but called ``backward`` once
+# for all of them, the rows have been added up (:ref:`several-outputs`). Here are the mean
+# and the sum:
 
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
@@ -60,8 +61,9 @@ print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 # hidden layer whose units started as twins, with the same weights in and out. Twins get the
 # same ``v``, and so they stay twins. If all weights start at 0, the layers before the last
 # get a gradient of zeros. The first output is the gradient for ones after a single layer.
-# Then, for three ways to start, the table says whether the rows of the gradient are equal,
-# whether any entry is not 0, and whether the rows of the weight are equal:
+# Below it, one line for each of three initialisations says whether the rows of the gradient
+# are equal, whether the gradient has any nonzero entry, and whether the rows of the weight
+# are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -83,10 +85,11 @@ for at in ("random", 0.5, 0.0):
 # -----------------------------
 #
 # Some layers fix the sum of their outputs. Probabilities add up to 1, and the outputs of
-# LayerNorm and BatchNorm add up to 0. The derivative of a constant is 0. So ones give 0, or
-# something like 1e-8 because of rounding, where you hoped for a sensitivity. The table says
-# whether J has an entry above 0.1, whether all entries of the gradient are below 1e-5 if
-# ``v`` is ones, and whether the gradient has an entry above 0.1 if ``v`` is random:
+# LayerNorm and BatchNorm add up to 0. The derivative of a constant is 0. So a ``v`` of ones
+# gives 0 (or, because of rounding, something like 1e-8), where you hoped for a sensitivity.
+# The table says whether J has an entry above 0.1, whether all entries of the gradient are
+# below 1e-5 if ``v`` is ones, and whether the gradient has an entry above 0.1 if ``v`` is
+# random:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -109,9 +112,9 @@ for name, f in fixed_sum.items():
 # All zero: the function is flat there
 # ------------------------------------
 #
-# In this case J itself is zero at this x, and no ``v`` helps. The input lies where the
-# function is saturated, dead, clamped or constant between two steps of a rounding, or the
-# function is a loss that has nothing left to correct:
+# In this case J itself is zero at this x, and no ``v`` helps. Either the function is
+# saturated, dead or clamped at the input, or it is a rounding function, which is constant
+# between its jumps, or it is a loss that has nothing left to correct:
 
 flat = {
     "sigmoid(x), x = 200": (torch.sigmoid, 200.0),
@@ -126,8 +129,8 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A dead unit may be alive for other samples, and the units beside it may be alive. Change
-# what kills it: the scale of the inputs, the bias, or the activation (for example to
+# A unit that is dead for one sample may be alive for others, and so may its neighbours.
+# Change what kills it: the scale of the inputs, the bias, or the activation (for example to
 # ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last two
 # lines of the table are not mistakes, because for these losses there is nothing left to
 # learn.
@@ -172,10 +175,9 @@ print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 # What goes wrong
 # ---------------
 #
-# *The norm that I print is 0, and the loss falls.* Then the norm is printed after
-# ``zero_grad``. From PyTorch 2.0 on, ``zero_grad`` leaves ``None``, which shows you that
-# this is what happened. With ``set_to_none=False`` it leaves a 0 that looks like a vanished
-# gradient:
+# *The norm that I print is 0, but the loss still falls.* You are printing the norm after
+# ``zero_grad``. From PyTorch 2.0 on, ``zero_grad`` leaves ``None``, so the mistake is easy
+# to see. With ``set_to_none=False`` it leaves a 0 that looks like a vanished gradient:
 
 loss = linear(X.detach()).pow(2).mean()
 loss.backward()
@@ -185,8 +187,8 @@ print(before > 0, linear.weight.grad.norm().item())
 
 # %%
 # As a check, we take difference quotients in float64, which know nothing about graphs. They
-# are 0 where the function is flat. And if only one entry of X takes a step, they show that
-# J is not zero in the cases where ones gave zeros:
+# are 0 where the function is flat. With a step in only one entry of X, they also show that
+# J is not zero in the cases where a ``v`` of ones gave zeros:
 
 h = 1e-4
 for name, (f, at) in flat.items():
@@ -200,7 +202,8 @@ for name, f in fixed_sum.items():
 assert all(min(big, other) > 0.1 and small < 1e-5 for big, small, other in tiny.values())
 
 # %%
-# With ones for v, softmax gives zeros, wherever you move x. Now change one entry of v:
+# With ones for v, the gradient of softmax is zero wherever you move x. Now change one entry
+# of v:
 
 import pullback
 
@@ -210,9 +213,9 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` is about None in place of zero, and :ref:`mixing-samples` is about
-# ones and samples that mix. :ref:`kinks` is about corners and jumps. For zeros in LoRA, see
-# :ref:`lora-at-zero`.
+# :ref:`grad-is-none` explains why you may get None instead of zeros, and
+# :ref:`mixing-samples` covers what a ``v`` of ones does when samples mix. :ref:`kinks` is
+# about corners and jumps. For zeros in LoRA, see :ref:`lora-at-zero`.
 #
 # .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
 #    same; no gradient flows; zero gradient everywhere; dead network; gradient of my

@@ -51,9 +51,9 @@ print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:
 # Columns, and the other arguments
 # --------------------------------
 #
-# *I want the derivative with respect to the first column of the input, at all samples*, for
-# example the derivative of a network with respect to t alone. Make the column a leaf, and
-# join it to the other columns, which then need no gradient:
+# *I want the derivative with respect to the first column of the input, for every sample*,
+# for example because that column is the time t. Make the column a leaf, and join it to the
+# other columns, which then need no gradient:
 
 t, rest = x.detach()[:, :1].clone().requires_grad_(), x.detach()[:, 1:]
 (by_t,) = torch.autograd.grad(layer(torch.cat([t, rest], 1)).tanh(), t, v)
@@ -61,8 +61,8 @@ print(torch.allclose(by_t, whole[:, :1]), tuple(by_t.shape))
 
 # %%
 # A column of the :term:`Jacobian` takes one :term:`JVP`, however many outputs there are,
-# and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives the
-# derivative with respect to the second entry of the input for all of them, with shape
+# and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives, for all of
+# them, the derivative with respect to the second entry of the input. The result has shape
 # ``(4, 2)``:
 
 u = torch.zeros_like(x)
@@ -143,10 +143,11 @@ print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], 
 # What goes wrong
 # ---------------
 #
-# *After a[0] = value the gradient of the first entry is 0.* After the assignment the sum
-# contains ``value``, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you
-# want both the value and the square in your sum, keep ``a`` and make a second tensor, as we
-# do for the last line of the output:
+# *After a[0] = value the gradient of the first entry is 0.* Here ``a`` holds the squares of
+# ``s``, and we differentiate its sum. After the assignment, this sum contains ``value``
+# instead of the square of ``s[0]`` (:ref:`moving-values`). If you want both the value and
+# the square in your sum, keep ``a`` and make a second tensor, as we do for the last line of
+# the output:
 
 s, value = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0)
 a = s * s
@@ -176,8 +177,9 @@ assert not torch.equal(half.weight[:1], start)
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` is about None in other cases. :ref:`one-component` is about one output
-# instead of one input, and :ref:`per-sample-gradients` is about each sample's own gradient.
+# :ref:`grad-is-none` covers the other reasons for None. :ref:`one-component` shows how to
+# pick one output instead of one input, and :ref:`per-sample-gradients` covers each sample's
+# own gradient.
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]

@@ -8,7 +8,7 @@ You printed ``h.grad`` for a tensor ``h`` in the middle of your network, and got
 warning about leaves. A *leaf* is a tensor that no recorded operation made, and a *root* is
 a tensor that you call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that
 require a gradient. The ``.grad`` of a tensor in between is filled only if you ask for it,
-with ``h.retain_grad()`` before the call of ``backward`` or with ``inputs=[h]`` as its
+with ``h.retain_grad()`` before the call to ``backward`` or with ``inputs=[h]`` as its
 argument.
 """
 

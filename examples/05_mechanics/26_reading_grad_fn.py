@@ -26,9 +26,9 @@ print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 
 # %%
 # If two names differ only in the number, as ``PowBackward0`` and ``PowBackward1`` do, the
-# operation is the same, but its arguments are of other kinds. In the first three lines
-# below, the base and the exponent are a number or a tensor. ``1 - x`` is an operation of
-# its own, ``rsub``:
+# operation is the same, but the kinds of its arguments are different. In the first three
+# lines below, the base and the exponent are a tensor and a number, then two tensors, and
+# then a number and a tensor. ``1 - x`` is an operation of its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -53,9 +53,9 @@ for name, t in made.items():
 # ``next_functions`` has one pair for each argument that can have a gradient, in order. A
 # plain number may count as such an argument. The first entry of the pair is the node that
 # gets the result for this argument, and the second says *which output* of that node's
-# operation the argument was. If an argument needs no gradient, as ``c`` here, there is None
-# in place of the node. The walk ends at the leaves, each of which is held by an
-# ``AccumulateGrad``:
+# operation the argument was. If an argument needs no gradient, like ``c`` here, the pair
+# has None instead of a node. If you follow ``next_functions`` from node to node, you end at
+# the leaves, each of which is held by an ``AccumulateGrad`` node:
 
 leaves = {x: "x", w: "w"}
 
@@ -74,9 +74,9 @@ def show(node, depth=0):
 show(y.grad_fn)
 
 # %%
-# The second entry of the pair can be other than 0 if one operation made several tensors.
-# Here both rows that ``unbind`` returns share a node, and the node of their product passes
-# its results to the outputs 0 and 1 of the shared node:
+# The second entry of a pair may be nonzero if one operation made several tensors. Here both
+# rows that ``unbind`` returns share a node, and the node of their product passes its
+# results to the outputs 0 and 1 of the shared node:
 
 a, b = torch.stack([x, 2 * x]).unbind(0)
 print(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr)
@@ -88,8 +88,9 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 #
 # A layer often consists of several nodes. ``Linear`` calls ``addmm``, which computes a
 # product plus a bias, with the transpose of the weight (``T``). If the input is a single
-# sample, ``view`` first makes it a matrix, and the last operation makes the result a vector
-# again. The name of that last node differs between releases, so we show the nodes below it:
+# sample, ``view`` first turns it into a matrix, and the last operation turns the result
+# back into a vector. The name of that last node differs between releases, so we show the
+# nodes below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}
@@ -126,7 +127,7 @@ except RuntimeError as error:
 # ----------------
 #
 # *The name has changed.* ``grad_fn`` names the last operation on the tensor, and an edit in
-# place is an operation, too. After a write into a part of the tensor the name is
+# place is an operation, too. If you write into part of a tensor, the name becomes
 # ``CopySlices``. This node passes on ``v`` for the entries that were not written:
 
 z = 2 * x
@@ -140,21 +141,20 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node holds no gradient, and once a
-# :term:`cotangent` has passed through the node, it is gone. Ask for it beforehand, with a
-# hook or ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line below is
-# the list of those attributes, among ``grad`` and ``variable``, that the node has, and the
-# list is empty:
+# *I look for the gradient in the graph.* A node holds no gradient: once a :term:`cotangent`
+# has passed through a node, the cotangent is gone. Ask for it beforehand, with a hook or
+# ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line below lists
+# which of the attributes ``grad`` and ``variable`` the node has: it has neither.
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
 print(torch.autograd.grad((3 * middle).sum(), middle)[0])
 
 # %%
-# *My program tests which operation it was by its name.* PyTorch makes no promise about
-# these names. With a fused kernel, another shape of the input or another release, the name
-# may change. Here ``reshape`` returns a view of the first tensor and a copy of the second,
-# and yet ``"View" in name`` is true for both:
+# *My program identifies an operation by the name of its node.* PyTorch makes no promise
+# about these names. The name may change with a fused kernel, a different input shape or a
+# different release. Here ``reshape`` returns a view of the first tensor and a copy of the
+# second, and yet ``"View" in name`` is true for both:
 
 for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True).T):
     flat = base.reshape(6)

@@ -5,29 +5,29 @@ Why is my gradient NaN where I masked the loss?
 ===============================================
 
 You masked the entries at which your function is not defined. The loss is fine, and yet the
-gradient is NaN, because 0 × inf is NaN. Mask the *input* as well, the whole of what stands
-in the root or logarithm, and then the result:
+gradient is NaN, because 0 × inf is NaN. Mask the *input* first, replacing the whole
+argument of the root or logarithm, and then mask the result:
 
 .. code-block:: python
 
    safe = torch.where(x > 0, x, 1.0)
    y = torch.where(x > 0, torch.sqrt(safe), 0.0)
 
-A mask that is applied *after* a function sends a 0 back into a derivative that is infinite
-there. So put a harmless value where the function must not go. This is known as the double
-``where``.
+A mask that is applied *after* a function sends a 0 back at the masked entries, where the
+derivative is infinite. So replace the inputs that the function must not see with a harmless
+value. This is known as the double ``where``.
 """
 
 # %%
 # Our function is :math:`y=\sqrt x`, whose slope :math:`1/(2\sqrt x)` is infinite at 0.
-# ``where`` throws the entry at 0 away. So the :term:`cotangent` of this entry is 0, and the
-# :term:`VJP` there is
+# ``where`` discards the entry whose input is 0. So the :term:`cotangent` of this entry is
+# 0, and the :term:`VJP` there is
 #
 # .. math::
 #
 #    v\cdot J=0\cdot\frac{1}{2\sqrt 0}=0\cdot\infty=\mathrm{NaN}.
 #
-# In the forward pass you see nothing of this:
+# The forward pass shows no sign of this:
 
 import torch
 
@@ -38,8 +38,8 @@ torch.autograd.grad(y.sum(), x)[0]
 
 # %%
 # ``where`` did nothing wrong. It passed back exactly 0. But a zero in ``v`` does not
-# protect you, because ``v`` *multiplies* the derivative. It does not skip it. You can see
-# this without any ``where``:
+# protect you, because ``v`` *multiplies* the derivative; a zero in ``v`` does not skip it.
+# You can see this without any ``where``:
 
 (g,) = torch.autograd.grad(torch.sqrt(x), x, torch.tensor([0.0, 1.0]))
 g
@@ -48,8 +48,8 @@ g
 # The double where
 # ----------------
 #
-# Put a 1 in the place of the bad inputs, before the root. Then the derivative is finite,
-# and 0 times a finite number is 0:
+# Replace the bad inputs with 1 before you take the root. Then the derivative is finite, and
+# 0 times a finite number is 0:
 
 safe = torch.where(x > 0, x, 1.0)
 double = torch.where(x > 0, torch.sqrt(safe), 0.0)
@@ -57,9 +57,10 @@ double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 fixed
 
 # %%
-# In these lines ``x`` is what stands in the root. If that is an expression, such as
-# ``t - start``, replace the whole of it: ``safe = torch.where(t > start, t - start, 1.0)``.
-# To replace ``t`` alone is not enough, since ``t - start`` may be 0 there after all:
+# In these lines ``x`` is the argument of the root. If that is an expression, such as ``t -
+# start``, replace the whole of it: ``safe = torch.where(t > start, t - start, 1.0)``.
+# Replacing ``t`` alone is not enough, because ``t - start`` may still be 0 at a masked
+# entry:
 
 t, start = torch.tensor([0.0, 1.0, 5.0]), torch.tensor(1.0, requires_grad=True)
 for name, safe in {
@@ -71,10 +72,10 @@ for name, safe in {
 
 # %%
 # Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not multiply
-# but selects. So the *inner* one puts a 0 in the place of whatever arrives, even of NaN,
-# and this cures the gradient. The *outer* one is there for the value. In the first line
-# below it is left out, and the value is wrong. In the second the stand-in is a bad one, 0,
-# and the gradient is still right:
+# but selects. So at the masked entries the *inner* one replaces whatever arrives with 0,
+# even NaN, and this cures the gradient. The *outer* one is there for the value. In the
+# first line below it is left out, and the value is wrong. In the second line the stand-in
+# is 0, a bad choice, and yet the gradient is still right:
 
 inner = torch.sqrt(torch.where(x > 0, x, 1.0))
 stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)
@@ -89,9 +90,9 @@ print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 # ------------------
 #
 # Whatever acts *after* the function is no better than a mask, even if it makes the value
-# finite. This includes ``nan_to_num`` and selecting with a boolean index. What comes
-# *before* the function helps: select there, or ``clamp`` there, though a ``clamp`` can
-# change the value. An ``eps`` added before it changes the value, too, and makes the slope
+# finite. This includes ``nan_to_num`` and selecting with a boolean index. What does help is
+# to act *before* the function: select or ``clamp`` the input, though a ``clamp`` can change
+# the value. Adding an ``eps`` to the input changes the value, too; it makes the slope
 # finite, but huge:
 
 keep = x > 0
@@ -127,10 +128,11 @@ g
 # Which functions
 # ---------------
 #
-# A mask can give NaN behind every function that is finite where its slope is not, and with
-# every function whose parts overflow where the whole does not. If PyTorch has the whole
-# formula as one function, that function often has a sensible slope where the formula
-# written out has none. Here are some of both kinds, with value and slope:
+# A mask can give NaN after any function whose value is finite where its slope is not, and
+# after any function in which an intermediate result overflows although the final result
+# does not. If PyTorch has the whole formula as one function, that function often has a
+# sensible slope where the formula written out has none. Here are some formulas, written out
+# and as a single function, each with its value and its slope:
 
 functions = {
     "sqrt(sum of squares)": (lambda x: x.pow(2).sum().sqrt(), 0.0),
@@ -146,10 +148,10 @@ for name, (f, at) in functions.items():
     print(f"{name:21}", f(t.detach()).item(), torch.autograd.grad(f(t), t)[0].item())
 
 # %%
-# ``xlogy`` protects the value but not the slope with respect to its second argument, which
-# is :math:`0/0`. So a cross-entropy that you write with ``xlogy`` or ``log`` needs the
-# double ``where`` if a target and its probability are both zero. Better still, use logits
-# and ``log_softmax``.
+# ``xlogy`` protects the value, but not the slope with respect to its second argument: that
+# slope is :math:`0/0`. So a cross-entropy that you write with ``xlogy`` or ``log`` needs
+# the double ``where`` if a target and its probability are both zero. Better still, use
+# logits and ``log_softmax``.
 #
 # An overflow can hide in the branch that is not taken, too:
 
@@ -184,7 +186,7 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
 print(loss.item(), negative.grad, loss.isfinite().item())
 
 # %%
-# An infinite gradient is shown by a hook on the tensor that you suspect:
+# To find an infinite gradient, put a hook on the tensor that you suspect:
 
 h = x * 1
 r = torch.sqrt(h)
@@ -193,10 +195,10 @@ for name, t in {"r": r, "h": h}.items():
 r.sum().backward()
 
 # %%
-# Do not let a hook replace NaN by 0. The NaN goes away, and its cause stays.
+# Do not let a hook replace NaN by 0. The NaN goes away, but its cause stays.
 #
-# As a check, we take the derivatives of the entries that are kept one by one, and see that
-# the double ``where`` leaves the value as it was:
+# As a check, we compute the derivative of each kept entry by itself and compare. We also
+# confirm that the double ``where`` leaves the value unchanged:
 
 root = torch.func.grad(torch.sqrt)
 assert torch.equal(fixed, torch.stack([torch.tensor(0.0), root(torch.tensor(4.0))]))
@@ -217,8 +219,8 @@ pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
 # Where next
 # ----------
 #
-# :ref:`kinks` tells which slope PyTorch chooses at a corner, :ref:`hooks` how to watch
-# ``v``, and :ref:`gradient-penalty` meets a norm of zero in a penalty.
+# :ref:`kinks` explains which slope PyTorch chooses at a kink, :ref:`hooks` shows how to
+# watch ``v``, and in :ref:`gradient-penalty` a penalty contains a norm that is zero.
 #
 # .. asked: NaN gradient with torch.where; masked loss gives NaN gradient; loss is fine,
 #    gradient is NaN; NaN from the branch that is not used; 0 times inf; sqrt and where;

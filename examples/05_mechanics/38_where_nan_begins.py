@@ -134,7 +134,7 @@ loss = watch(model, look_forward)(batch).mean()
 # We use forward hooks as above, but now each of them attaches another hook to the module's
 # output. This second hook sees the gradient that arrives at the output. The second hooks
 # run from the last module to the first. The NaN appears between the last line that says
-# True and the line after it, and so it was made in the backward of module 2:
+# True and the line after it, and so it was made in the backward pass of module 2:
 
 
 def look_backward(name, module, given, made):
@@ -148,9 +148,9 @@ watch(model, look_backward)(batch).mean().backward()
 
 # %%
 # Anomaly mode names the operation itself, and its warning shows the line of the *forward*
-# pass that called this operation. Here the operation is the square: in its backward, the
-# infinity that comes from the root is multiplied by 0. Anomaly mode is slow, so use it only
-# for the replay, around both passes:
+# pass that called this operation. Here the operation is the square: in its backward rule,
+# the infinity that comes from the root is multiplied by 0. Anomaly mode is slow, so use it
+# only for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:

@@ -7,8 +7,8 @@ Which slope does PyTorch take at a kink?
 Your function has a kink, as ``relu`` has at 0, and you wonder what gradient PyTorch returns
 at this point. At a kink a function has one slope on the left and another on the right.
 PyTorch has to choose one number, and has a rule for each operation. The number is 0 for
-``relu`` and ``abs`` at 0. In the backward of ``max()`` all entries that tie for the maximum
-get an equal share, and in the backward of ``max(dim)`` one of them gets everything. For
+``relu`` and ``abs`` at 0. In the backward pass of ``max()`` all entries that tie for the
+maximum get an equal share, and in that of ``max(dim)`` one of them gets everything. For
 most convex operations the number is a :term:`subgradient`. For a composition of operations,
 the result may be a number that is not a slope of the function at all.
 """

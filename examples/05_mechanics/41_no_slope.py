@@ -6,8 +6,8 @@ Which operations have no gradient: zeros, an error, or a silent cut?
 
 Your gradient is zero, or missing, and you suspect one operation of your function.
 Operations that count, compare, round or look something up are step functions: they are flat
-between their jumps. For most of them the result has no graph, or the backward passes zeros,
-or the backward raises an error. A few were made for training and pass a slope that the step
+between their jumps. For most of them the result has no graph, or the backward pass sends
+zeros, or it raises an error. A few were made for training and pass a slope that the step
 does not have: ``fake_quantize`` passes ones inside its range, and
 ``gumbel_softmax(hard=True)`` passes the slope of its soft version. Others, such as ``%``,
 jump, too, but have a slope between the jumps. This page tries these operations one by one.

@@ -5,11 +5,12 @@ Why does the gradient through eigh or svd turn NaN?
 ===================================================
 
 Your loss uses eigenvectors or singular vectors, and its gradient is NaN, although the
-decomposition itself is fine. In the derivative of an eigenvector there is a division by the
-gaps between its eigenvalue and the others, and two of your eigenvalues are equal. If you
-need only the values, take ``eigvalsh`` or ``svdvals``, whose gradients stay finite even if
-two values are equal. If your result depends on the matrix but not on the choice of the
-vectors, it still has a derivative, and you can compute this derivative in another way.
+decomposition itself is fine. The derivative of an eigenvector divides by the gaps between
+its eigenvalue and the others, and two of your eigenvalues are equal, so one of these gaps
+is 0. If you need only the values, take ``eigvalsh`` or ``svdvals``, whose gradients stay
+finite even if two values are equal. If your result depends on the matrix but not on the
+choice of the vectors, it still has a derivative, and you can compute this derivative in
+another way.
 """
 
 # %%
@@ -42,9 +43,9 @@ print(gradient(lambda A: torch.linalg.eigh(A)[1][0, 0], A))
 print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 
 # %%
-# No number would be right in place of the NaN. In the plane of the two equal eigenvalues
-# every vector is an eigenvector, and which of them ``eigh`` returns close to our A depends
-# on the direction in which you change A. We change A by a hundred-millionth in two
+# No number would be right in place of the NaN. Every vector in the plane of the two equal
+# eigenvalues is an eigenvector, and when you change A slightly, the direction of the change
+# decides which of them ``eigh`` returns. We change A by a hundred-millionth in two
 # different directions, and look at the first eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
@@ -52,11 +53,11 @@ for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is right, and huge. Its norm, the
-# second number in each line, grows as one over the gap, which is the first number. The last
-# number is the norm of the gradient of the eigenvalue, which stays at 1. We differentiate
-# the product of the two entries of the vector, because this product does not depend on the
-# sign of the vector:
+# *Mine are not equal, only close.* Then the gradient is correct, but huge. Each line below
+# starts with the gap; the second number is the norm of this gradient, which grows as one
+# over the gap. The last number is the norm of the gradient of the eigenvalue, which stays
+# at 1. We differentiate the product of the two entries of the vector, because this product
+# does not depend on the sign of the vector:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -65,10 +66,10 @@ for gap in (1e-2, 1e-4, 1e-6):
     print(f"{gap:.0e}  {vector.norm():.0f}  {value.norm():.0f}")
 
 # %%
-# *I only use the third vector, or only* :math:`Ve^\Lambda V^\top`, *which is the same for
-# every choice.* The projector on the third vector and the matrix exponential are both
-# smooth in A. But the backward pass through ``eigh`` divides by the gap between the two
-# equal values all the same, and so both gradients are NaN:
+# *I only use the third eigenvector, or only* :math:`Ve^\Lambda V^\top`, *which is the same
+# whichever eigenvectors are chosen.* The projector on the third vector and the matrix
+# exponential are both smooth in A. But the backward pass through ``eigh`` still divides by
+# the gap between the two equal values, and so both gradients are NaN:
 
 G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, shaped like the outputs
 
@@ -86,11 +87,11 @@ def of_exponential(A):
 [bool(gradient(f, A).isnan().all()) for f in (of_third, of_exponential)]
 
 # %%
-# *My matrix is not square.* Then a single singular value of 0 is enough to give NaN,
-# because the missing rows or columns, with which the matrix would be square, count as
-# further singular values of 0. Here the singular values are 2 and 0. We differentiate the
-# vector that belongs to the 2, for a matrix with two columns and with 2 or 3 rows, and
-# print whether the gradient holds NaN:
+# *My matrix is not square.* Then a single singular value of 0 is enough to give NaN: each
+# row or column that the matrix lacks to be square counts as another singular value of 0.
+# Here the singular values are 2 and 0. We differentiate the singular vector that belongs to
+# the singular value 2, for a matrix with two columns and either two or three rows, and
+# print whether the gradient contains NaN:
 
 for rows in (2, 3):
     B = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])[:rows].requires_grad_()
@@ -143,8 +144,8 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # *I set 1/0 to 0 in my own backward.* Then the entries of Q that belong to a pair of equal
 # values are 0. These zeros are right for the projector, but wrong for the exponential, as
 # the first line shows. *I add noise to the diagonal.* If you add too much, you change A,
-# and if you add too little, the gap has too few correct digits left. Only with the middle
-# one of the three amounts below are all entries right to within 0.001:
+# and if you add too little, the gap has too few correct digits left. Of the three amounts
+# below, only the middle one gets all entries right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))
@@ -159,9 +160,10 @@ for noise in (1e-3, 1e-6, 1e-14):
 #
 # Complex eigenvectors are determined only up to a phase, and real ones only up to a sign.
 # ``eigh``, ``eig`` and ``svd`` refuse a loss that depends on the phase. A loss that depends
-# on the sign is not refused. You have to fix the phase yourself, for example by multiplying
-# the vector so that one of its entries, which must not be 0, becomes positive. The function
-# ``fixed`` fixes the phase in this way, and the loss below it does not:
+# on the sign is not refused. You have to fix the phase yourself. For example, choose an
+# entry that is not 0, and multiply the vector by the phase factor that makes this entry
+# positive. The function ``fixed`` fixes the phase in this way, and the loss below it does
+# not:
 
 H = torch.tensor([[2.0, 1, 0], [1, 3, 1j], [0, -1j, 1]]).cdouble().requires_grad_()
 
@@ -179,8 +181,8 @@ except RuntimeError as error:
 # %%
 # As a check, we compare two gradients with difference quotients: that of the projector
 # along a symmetric direction, and that of the loss with the fixed phase along a Hermitian
-# direction. At the zero matrix, all eigenvalues are equal, and exp has slope 1, so that the
-# VJP must be G:
+# direction. At the zero matrix all eigenvalues are equal and exp has slope 1, so the VJP
+# must be G:
 
 
 def quotient(f, A, D, h=1e-5):

@@ -7,9 +7,9 @@ det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
 Your loss contains a determinant, an inverse or a Cholesky factor, and the matrix is
 singular or nearly singular. The determinant itself has a finite gradient at a singular
 matrix. But if det comes out as exactly 0, torch may give zeros instead of this gradient, as
-it does below, unless it records the backward. The gradients of the logdet, the inverse and
-the Cholesky factor grow without bound as the matrix comes closer to a singular matrix. At
-the singular matrix itself you get an error, ±∞ or NaN.
+it does below, unless it records the backward pass. The gradients of the logdet, the inverse
+and the Cholesky factor grow without bound as the matrix comes closer to a singular matrix.
+At the singular matrix itself you get an error, ±∞ or NaN.
 """
 
 # %%
@@ -33,9 +33,9 @@ torch.autograd.grad(torch.det(A), A)[0] + 0.0
 # You get zeros, and no warning. The formula :math:`\det(A)\,A^{-\top}` is
 # :math:`0\cdot\infty` here, and torch replaces the pivot that is zero by a small number.
 # :term:`Forward mode <forward mode>` does no better: before torch 2.15 it gives 0, and from
-# torch 2.15 on it raises an error (:ref:`version-notes`). If the backward is recorded, as
-# with ``create_graph=True`` or in :func:`torch.func.grad`, torch uses another formula, and
-# the result is right:
+# torch 2.15 on it raises an error (:ref:`version-notes`). If the backward pass is recorded,
+# as with ``create_graph=True`` or in :func:`torch.func.grad`, torch uses a different
+# formula, and the result is right:
 
 torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decimals=4)
 

@@ -43,9 +43,9 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 #
 # The hooks of a tensor run first, in the order in which you registered them. Each of them
 # is given what the hook before it has returned, and a hook that returns None leaves the
-# cotangent as it is. After them ``retain_grad`` stores the cotangent that they have left.
-# Then come the hooks of the node, and at the end the hooks of the leaf. The last hook of
-# all, the post-accumulate hook, is handed the *leaf* and not a gradient:
+# cotangent as it is. After them, ``retain_grad`` stores the cotangent that results from
+# them. Then come the hooks of the node, and at the end the hooks of the leaf. The last hook
+# of all, the post-accumulate hook, is handed the *leaf* and not a gradient:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -79,9 +79,9 @@ for _ in range(2):
 print(seen, h.grad)
 
 # %%
-# :func:`torch.autograd.grad` runs the hooks of the tensors and nodes that it passes, and
-# returns the cotangent that these hooks have left. It does not add to any ``.grad``, so the
-# post-accumulate hook is not called:
+# :func:`torch.autograd.grad` runs the hooks of the tensors and nodes on its way, and
+# returns the cotangent as these hooks have changed it. It does not add to any ``.grad``, so
+# the post-accumulate hook is not called:
 
 log.clear()
 h = 3 * x
@@ -92,10 +92,10 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# With a hook you can clip a cotangent as it passes. (For the gradient of a parameter, see
-# :ref:`hook-or-final-clamp`.) Or you can flip the sign of the cotangent, so that the
-# features learn to deceive the head (:ref:`gradient-reversal`). Here are two hooks on
-# ``h``. The first one clips, and the second one flips the sign:
+# With a hook you can clip a cotangent as it passes, or flip its sign, so that the features
+# learn to deceive the head (:ref:`gradient-reversal`). To clip the gradient of a parameter,
+# see :ref:`hook-or-final-clamp`. Here are two hooks on ``h``. The first one clips, and the
+# second one flips the sign:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)
@@ -136,8 +136,9 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
 
 # %%
 # PyTorch refuses some hooks. Under :func:`torch.func.jvp` there are no cotangents, so there
-# is nothing to hook. A hook may not return another shape. And a module cannot have a full
-# backward hook if the next module edits its output in place:
+# is nothing to hook. A hook may not return a tensor of a different shape. And a module
+# cannot have a full backward hook if the module after it edits the first module's output in
+# place:
 
 
 def hooked(x):
@@ -190,9 +191,9 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# If a hook is never called, or too often, see :ref:`where-hooks-hang`. :ref:`module-hooks`
-# is about the hooks of modules, and :ref:`gradient-edges` is about hooks on several
-# tensors. :ref:`checkpointing` is about hooks on saved tensors.
+# If a hook is never called, or is called too often, see :ref:`where-hooks-hang`.
+# :ref:`module-hooks` is about the hooks of modules, and :ref:`gradient-edges` is about
+# hooks on several tensors. :ref:`checkpointing` is about hooks on saved tensors.
 #
 # .. asked: change the gradient on its way; look at a gradient in the middle;
 #    register_hook; print gradients; replace the gradient of a layer; modify gradients

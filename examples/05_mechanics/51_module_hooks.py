@@ -163,7 +163,7 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
 
 # %%
 # *My module is called twice.* Then its hook is called twice as well, first for the later
-# call of the module:
+# call to the module:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))

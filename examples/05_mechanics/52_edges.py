@@ -119,9 +119,9 @@ for t in (x, h, h.unbind()[1]):
     print(edge.node.name(), edge.output_nr)
 
 # %%
-# ``autograd.grad`` takes an edge as an input or as an output. So you can cut a backward in
-# two at ``h`` even when ``h`` itself is gone. No later operation has saved ``h``, so its
-# memory has been freed, as the ``True`` confirms:
+# ``autograd.grad`` takes an edge as an input or as an output. So you can cut a backward
+# pass in two at ``h`` even when ``h`` itself is gone. No later operation has saved ``h``,
+# so its memory has been freed, as the ``True`` confirms:
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -153,8 +153,8 @@ old, new = torch.autograd.grad(4 * h, (before, h), v)
 print(old, new)
 
 # %%
-# The edge remembers the shape of its tensor, and PyTorch refuses a ``v`` of another shape.
-# It also refuses to make an edge for a tensor that does not require a gradient:
+# The edge remembers the shape of its tensor, and PyTorch refuses a ``v`` of a different
+# shape. It also refuses to make an edge for a tensor that does not require a gradient:
 
 for attempt in (
     lambda: torch.autograd.grad(edge, x, torch.ones(5)),

@@ -107,8 +107,9 @@ print(slopes, h.grad)
 # *Under DDP the hook's gradient is not the one in .grad.* The two kinds of hooks of a
 # parameter, those on its gradient and those after its addition to ``.grad``, run when the
 # gradient of their own process has arrived. The average is computed after these hooks, from
-# the gradients that they have left. So a hook that clips does so in each process, before
-# the average. In our example, ``times_ten`` takes the place of the other processes:
+# the gradients as the hooks have changed them. So a hook that clips does so in each
+# process, before the average. In our example, ``times_ten`` takes the place of the other
+# processes:
 
 import torch.distributed as dist
 from torch.futures import Future
@@ -158,10 +159,10 @@ for old in (True, False):
 #
 # The hooks on :term:`saved tensors <saved tensor>` are a pair of functions. The first,
 # ``pack``, runs each time that a tensor is saved, so it runs twice for an ``x`` that two
-# operations save. The second, ``unpack``, runs whenever a backward needs the tensor, and
-# here two backward passes need it. So ``unpack`` must return the same tensor each time. The
-# engine decides the order of these calls, and here it unpacks 2 before 3. PyTorch refuses
-# an in-place edit in ``pack``:
+# operations save. The second, ``unpack``, runs whenever a backward pass needs the tensor,
+# and here two backward passes need it. So ``unpack`` must return the same tensor each time.
+# The engine decides the order of these calls, and here it unpacks 2 before 3. PyTorch
+# refuses an in-place edit in ``pack``:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)

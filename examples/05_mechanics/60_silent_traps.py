@@ -6,9 +6,9 @@ Which mistakes around backward(v) raise nothing?
 
 A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
 about the mistakes that let the program run on with a wrong gradient. Some are in the call
-of ``backward``, such as one ``v`` too many, or a ``v`` of another dtype. Others are in what
-was computed before the call, such as a loss that broadcasts, or a tensor that became a leaf
-too late. The page shows each mistake with the wrong number that it gives.
+to ``backward``, such as one ``v`` too many, or a ``v`` of a different dtype. Others are in
+what was computed before the call, such as a loss that broadcasts, or a tensor that became a
+leaf too late. The page shows each mistake with the wrong number that it gives.
 """
 
 # %%

@@ -63,7 +63,7 @@ class Watch(TorchDispatchMode):
 # %%
 # You name the operations as they are called below autograd, with an overload: ``@`` is
 # ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides at
-# each call of an operation, as ``first_only`` does:
+# each call to an operation, as ``first_only`` does:
 
 aten = torch.ops.aten
 
@@ -110,9 +110,9 @@ for name, f in ways.items():
 # What goes wrong
 # ---------------
 #
-# *I keep mm, and the matrix products run twice all the same.* A ``Linear`` with a bias
-# calls ``addmm``, not ``mm``. If you name an operation that does not occur, nothing is
-# kept, and there is no warning:
+# *I keep mm, but the matrix products still run twice.* A ``Linear`` with a bias calls
+# ``addmm``, not ``mm``. If you name an operation that does not occur, nothing is kept, and
+# there is no warning:
 
 L = torch.nn.Linear
 net = torch.nn.Sequential(L(64, 64), torch.nn.Tanh(), L(64, 64), torch.nn.Tanh())

@@ -165,9 +165,10 @@ class Skips(torch.autograd.Function):
 
 # %%
 # We try four calls. In the first call the branch is in the function, and in the second it
-# is in the backward. The third call passes ``chunk_size=1`` to ``vmap``, which does not
-# help, because a batch of one is still a batch. The fourth call passes ``chunk_size=1`` to
-# ``jacrev``, which then takes one ``v`` after another in a loop, and so the call succeeds:
+# is in the backward pass. The third call passes ``chunk_size=1`` to ``vmap``, which does
+# not help, because a batch of one is still a batch. The fourth call passes ``chunk_size=1``
+# to ``jacrev``, which then takes one ``v`` after another in a loop, and so the call
+# succeeds:
 
 for attempt in (
     lambda: jacrev(lambda x: x**2 if x.sum() > 0 else -x)(samples).diagonal(),

@@ -1,13 +1,13 @@
 r"""
 .. _sparse-and-nested:
 
-May x, y or v be sparse, or of unequal lengths?
-===============================================
+Can x, y or v be sparse, or hold rows of unequal lengths?
+=========================================================
 
 Most of your matrix is zero, or your sequences have unequal lengths, and you wonder whether
 x, y or v may be stored as a sparse or a nested tensor. A sparse x is allowed. Whether its
-gradient is sparse depends on the operation. A sparse v works only if the backward of the
-operation knows how to handle it. Otherwise the backward raises an error. For a dense y, a
+gradient is sparse depends on the operation. A sparse v works only if the operation's
+backward rule can handle it. Otherwise the backward pass raises an error. For a dense y, a
 dense v is always right. If y is a nested tensor, v must share the offsets of y.
 """
 
@@ -21,8 +21,8 @@ dense v is always right. If y is a nested tensor, v must share the offsets of y.
 #
 #    \bar S=vW^\top\qquad\text{or}\qquad\bar S=M\circ(vW^\top),\qquad\bar W=S^\top v .
 #
-# PyTorch has both gradients. For the same two tensors, :func:`torch.sparse.mm` gives the
-# second, and ``@`` gives the first:
+# PyTorch can compute either gradient. For the same two tensors, :func:`torch.sparse.mm`
+# gives the second, and ``@`` gives the first:
 
 import torch
 
@@ -36,8 +36,8 @@ for product in (torch.sparse.mm, torch.matmul):
 # %%
 # *My matrix has a million entries, of which it stores a thousand.* Then ``@`` makes a dense
 # gradient with a million entries, and SGD refuses the step, as you can see for our small S.
-# Use ``torch.sparse.mm``. Or make the *values* the leaf. Then there is no doubt which
-# entries are variables:
+# Use ``torch.sparse.mm``. Alternatively, make the tensor of *values* the leaf. Then there
+# is no doubt which entries are variables:
 
 (S @ W).backward(v)
 try:
@@ -68,8 +68,8 @@ for name, f in entries.items():
 # ----------
 #
 # *Only three of my million outputs matter: may v be sparse?* Autograd passes a sparse v on
-# as it is. What happens to it then depends on the backward of the operation. We try six
-# operations:
+# as it is. What happens to it then depends on the backward rule of the operation. We try
+# six operations:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 one, A = torch.tensor([0.0, 5.0, 0.0]), torch.ones(3, 3)
@@ -91,11 +91,11 @@ for name, f in functions.items():
 # A sparse gradient in .grad
 # --------------------------
 #
-# An embedding with ``sparse=True`` stores only the rows that were looked up. Every call of
-# ``backward`` *appends* its rows. ``coalesce`` adds up the rows that belong to the same row
-# of the table. So until you call it, the norm of the stored values differs from the norm of
-# the gradient. Each line shows the number of rows without and with ``coalesce``, and then
-# the norm without and with it:
+# The gradient of an embedding with ``sparse=True`` stores only the rows that were looked
+# up. Every call to ``backward`` *appends* its rows. ``coalesce`` adds up the stored rows
+# that have the same row number in the table. So until you call it, the norm of the stored
+# values differs from the norm of the gradient. Each line shows the number of stored rows
+# before and after ``coalesce``, and then the norm before and after:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):
@@ -125,9 +125,9 @@ for name, user in users.items():
 
 # %%
 # *Is SparseAdam the same as Adam?* No, its steps are different. With ``SparseAdam``, a row
-# that is not looked up stays where it is, whereas with Adam the momentum carries this row
-# on. Below, row 1 is looked up once, and then row 3 four times. The first number is the
-# value in row 1 afterwards, and the second is the value in row 3:
+# that is not looked up stays where it is, whereas with Adam momentum keeps moving it.
+# Below, row 1 is looked up once, and then row 3 four times. The first number is the value
+# in row 1 afterwards, and the second is the value in row 3:
 
 moved = {}
 for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
@@ -193,8 +193,8 @@ assert moved[True][0] > moved[False][0] + 0.1
 # ----------
 #
 # :ref:`sparse-jacobian` is about Jacobians whose zeros are known. :ref:`same-numbers`
-# compares a sparse embedding with the same embedding as a dense one, and :ref:`contract`
-# says what v may be.
+# compares a sparse embedding with its dense counterpart, and :ref:`contract` says what v
+# may be.
 #
 # .. asked: sparse gradient; sparse tensor and backward; nested tensor; ragged batches;
 #    jagged tensor; sparse v

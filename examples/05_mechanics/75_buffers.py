@@ -5,17 +5,17 @@ Does functional_call change BatchNorm's running statistics?
 ===========================================================
 
 You run a model through ``functional_call`` to keep it as it is, and afterwards the running
-statistics of its BatchNorm have changed. In ``train()`` every forward pass updates the
-statistics: in the dict that you pass, or in the module itself if your dict lacks them.
-Neither ``no_grad`` nor ``functional_call`` prevents this update. If you pass copies of the
-buffers, or call ``eval()``, the module's own buffers stay as they are.
+statistics of its BatchNorm have changed. In training mode, every forward pass updates the
+statistics: those in the dict that you pass, or, if your dict lacks them, those of the
+module itself. Neither ``no_grad`` nor ``functional_call`` prevents this update. If you pass
+copies of the buffers, or call ``eval()``, the module's own buffers stay as they are.
 """
 
 # %%
 # We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch has
 # mean 3 and (unbiased) variance 7. With a momentum of 0.1, the running mean moves from 0 to
 # 0.3, and the running variance from 1 to 1.6. The third number below is the number of
-# batches seen so far. The three numbers are state, and carry no gradient:
+# batches seen so far. The three numbers are state, and no gradient flows through them:
 
 from copy import deepcopy
 
@@ -56,11 +56,12 @@ for given in ({}, deepcopy(own), own):
 
 # %%
 # *What else writes to the statistics, and what does not?* A pass under ``no_grad`` writes
-# to them. A checkpoint runs the forward pass twice, and so the batch is counted twice.
-# Three things leave the module as it is: ``eval()``, ``functional_call`` with copies of the
-# buffers, and a layer that was made with ``track_running_stats=False``. Such a layer has no
-# buffers, and uses the statistics of the batch in ``eval()``, too. The numbers in the first
-# line below say how many batches a new layer has counted:
+# to them. A checkpoint runs the forward pass twice, and so the batch is counted twice. The
+# module stays as it is in three cases: if you call ``eval()``, if you pass copies of the
+# buffers to ``functional_call``, or if the layer was made with
+# ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics of the
+# batch in ``eval()``, too. The first line below shows how many batches a new layer has
+# counted after each of four passes:
 
 
 def again(norm):
@@ -126,8 +127,8 @@ for name, attempt in attempts.items():
 #
 # ``stack_module_state`` copies the parameters and the buffers of several models into
 # tensors that have an extra dimension in front. Now each model has its own buffers, and
-# ``vmap`` can run all models. It runs them through a single module on the device ``meta``,
-# which holds no numbers:
+# ``vmap`` can run all models. It runs them through a single module on the ``meta`` device,
+# whose tensors hold no numbers:
 
 
 def make():
@@ -156,9 +157,9 @@ torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)
 # *The models do not change.* The stacks are copies, with their own gradients and
 # statistics. The first line below shows that the stacks have counted a batch and the models
 # have not. The second shows that a model has no gradient. Pass the stacked parameters to
-# the optimizer, and at the end copy the part of the stacks that belongs to each model into
-# that model. The last line is for a new model, which was given the part of the stacks that
-# belongs to the last model:
+# the optimizer, and at the end copy each model's slice of the stacks into that model. The
+# last line shows the batch count of a new model, into which we loaded the last model's
+# slice of the stacks:
 
 print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
 print(models[0][0].weight.grad)
@@ -199,8 +200,9 @@ torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
 # Where next
 # ----------
 #
-# :ref:`jacobian-of-parameters` is about parameters as an argument, and :ref:`vmap-limits`
-# is about BatchNorm under vmap. :ref:`mixing-samples` shows which samples BatchNorm mixes.
+# :ref:`jacobian-of-parameters` shows how to pass the parameters as an argument, and
+# :ref:`vmap-limits` covers BatchNorm under vmap. :ref:`mixing-samples` shows which samples
+# BatchNorm mixes.
 #
 # .. asked: functional_call and batch norm; running mean in functional_call; buffers;
 #    running statistics change; batch norm with torch.func

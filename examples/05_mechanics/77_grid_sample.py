@@ -124,7 +124,7 @@ print(torch.func.jvp(by_parts, (where,), (ones,))[1])
 
 # %%
 # On the torch of this page and in 2.15, PyTorch also refuses :func:`torch.func.hessian` of
-# ``grid_sample``, because ``hessian`` needs forward mode through the backward.
+# ``grid_sample``, because ``hessian`` needs forward mode through the backward pass.
 # ``jacrev(grad(f))`` works.
 #
 # Moving a picture onto another

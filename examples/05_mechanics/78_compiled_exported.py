@@ -4,17 +4,17 @@ r"""
 vmap, Hessians and export: inside torch.compile or around it?
 =============================================================
 
-You compile a function, and want its products with a batch of v, its second derivative, or
-an export of its gradient. Differentiate first and compile the result, as in
-``torch.compile(jacrev(f))``. A compiled function has one backward, which is made for one v.
-PyTorch refuses both to run :term:`vmap` over this backward and to differentiate it. To
-export a gradient, trace it with ``make_fx`` first.
+You compile a function, and you want the products of its :term:`Jacobian` with a batch of v,
+or its second derivative, or to export its gradient. Differentiate first and compile the
+result, as in ``torch.compile(jacrev(f))``. A compiled function has a single backward pass,
+which is compiled for one v. PyTorch will neither run :term:`vmap` over this backward pass
+nor differentiate it. To export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%
-# Our function is :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend
-# ``aot_eager`` traces forward and backward as the default one does, and needs no C++
-# compiler. The gradient for v is the same whether the function is compiled or not:
+# Our function is :math:`y=\sin x^3`, applied elementwise; x and y have shape ``(3,)``. The
+# backend ``aot_eager`` traces forward and backward as the default one does, and needs no
+# C++ compiler. The gradient for v is the same whether the function is compiled or not:
 
 from functools import partial
 
@@ -40,9 +40,9 @@ print(torch.autograd.grad(f(x), x, v)[0])
 # What goes wrong
 # ---------------
 #
-# If you compute a :term:`Jacobian` from a batch of v, with ``vmap`` over the compiled
-# function's backward, the message is *It looks like you're trying to call a compiled
-# backward function within vmap/grad/vjp*. For a :term:`Hessian` it is *torch.compile with
+# If you compute a Jacobian from a batch of v, with ``vmap`` over the compiled function's
+# backward pass, the message is *It looks like you're trying to call a compiled backward
+# function within vmap/grad/vjp*. For a :term:`Hessian` it is *torch.compile with
 # aot_autograd does not currently support double backward*:
 
 y, rows = compiled(f)(x), torch.eye(3, dtype=torch.float64)
@@ -67,9 +67,8 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
 # With this backend ``is_grads_batched=True`` works, whereas with the default backend it
 # raises *Cannot access data pointer of Tensor that doesn't have storage*. Three other ways
 # work. The first is a loop over v. The second is :mod:`torch.func` around the compiled
-# function, which then runs as if it had never been compiled. The third compiles the
-# function together with its derivative, and is the way to prefer. The three ways give the
-# same diagonal:
+# function, which then runs as if it had never been compiled. The third, which we recommend,
+# compiles the function together with its derivative. The three ways give the same diagonal:
 
 at = x.detach()
 looped = torch.stack([row(v) for v in rows])
@@ -77,17 +76,17 @@ for J in (looped, jacrev(compiled(f))(at), compiled(jacrev(f))(at)):
     print(J.diagonal())
 
 # %%
-# The second way has a price: once you have used it, plain calls of the compiled function no
-# longer run the compiled code either. Here 1 means compiled, and we print the number before
-# and after:
+# The second way has a price: once you have used it, plain calls to the compiled function no
+# longer run the compiled code either. In the output, 1 means that the compiled code ran. We
+# print this number before and after using the second way:
 
 told, zero = compiled(lambda x: x + torch.compiler.is_compiling()), torch.zeros(1)
 before, _, after = told(zero), jacrev(told)(zero), told(zero)
 print(before, after)
 
 # %%
-# A second derivative can be compiled in this way, too, and so can the gradients for three
-# samples, one for each:
+# A second derivative can be compiled in the third way, too, and so can a separate gradient
+# for each of three samples:
 
 inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
@@ -95,9 +94,9 @@ print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 # %%
 # *What if I call backward() inside the compiled function?* The graph breaks there. With
 # ``fullgraph=True`` the call is refused, unless ``torch._dynamo.config.trace_autograd_ops``
-# is set. This setting also makes two calls of ``backward`` through a shared part work
-# (:ref:`answers-compile` tries every combination). :func:`torch.func.grad` needs no such
-# setting.
+# is set. With this setting, you can also call ``backward`` twice through a shared part of
+# the graph (:ref:`answers-compile` tries every combination). :func:`torch.func.grad` needs
+# no such setting.
 #
 # Exporting a gradient
 # --------------------
@@ -174,7 +173,7 @@ print(program.module()(torch.ones(7, 3)).shape)
 # branch on the value of a tensor is refused.
 #
 # As a check, we compare the derivatives with formulas, and the forces with those from plain
-# autograd, for other weights and another batch:
+# autograd, for different weights and a different batch:
 
 torch.testing.assert_close(compiled(jacrev(f))(at), (3 * at**2 * (at**3).cos()).diag())
 second = 6 * at * (at**3).cos() - 9 * at**4 * (at**3).sin()
@@ -189,9 +188,9 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # Where next
 # ----------
 #
-# :ref:`same-numbers` checks whether the compiled gradient is the same. :ref:`vmap-limits`
-# explains what else vmap refuses, and :ref:`functional-buffers` shows how to pass
-# parameters as arguments.
+# :ref:`same-numbers` checks whether the compiled gradient is the same as the uncompiled
+# one. :ref:`vmap-limits` explains what else vmap refuses, and :ref:`functional-buffers`
+# shows how to pass parameters as arguments.
 #
 # .. asked: torch.compile and gradients; compile with Hessian; compile a function with
 #    vmap; torch.export gradient; backward inside of torch.compile; compile and backward

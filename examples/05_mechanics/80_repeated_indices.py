@@ -1,8 +1,8 @@
 r"""
 .. _repeated-indices:
 
-What does v do where an index occurs twice?
-===========================================
+What happens to v when an index occurs twice?
+=============================================
 
 An index occurs twice in your ``x[i]`` or in your ``b[i] = s``. What happens to the
 gradient? If you *read* a place twice, its two :term:`cotangents <cotangent>` are added up,
@@ -13,9 +13,9 @@ sends the ``v`` of the place to both values, without a warning.
 
 # %%
 # We read ``x`` of shape ``(3,)`` at four places, ``i`` = (0, 2, 2, 2). This is a product
-# with a matrix S of shape ``(4, 3)``, in which row k is the :term:`one-hot vector` of the
-# place that the k-th read takes from. So a ``v`` of shape ``(4,)`` comes back as
-# :math:`S^\top v`. In the last column of the picture, three terms meet at place 2:
+# with a matrix S of shape ``(4, 3)``, whose row k is the :term:`one-hot vector` of the k-th
+# entry of ``i``. So a ``v`` of shape ``(4,)`` comes back as :math:`S^\top v`. In the last
+# column of the picture, three terms meet at place 2:
 
 import torch
 
@@ -54,9 +54,9 @@ print(torch.autograd.grad(windows, x, v.view(2, 2))[0].tolist())
 print(torch.autograd.grad(x[:1].expand(4), x, v)[0].tolist())
 
 # %%
-# *Does a word that occurs often get a larger gradient?* Yes, with one term for each time it
-# occurs. An embedding can divide by the count, or leave out one row, which is used for
-# padding:
+# *Does a word that occurs often get a larger gradient?* Yes: its gradient has one term for
+# each occurrence. An embedding can divide each row's gradient by the count, or leave out
+# the one row that is used for padding:
 
 table = torch.zeros(3, 1, requires_grad=True)
 for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
@@ -131,10 +131,10 @@ for name, write in writes.items():
 
 # %%
 # So say what you want. If you want the sum, take ``index_add``. If the last value should
-# win, drop the other values before you write. Integer operations find the values to keep,
-# as in the first two lines of the code. If the largest value should win, or if you want the
-# mean, ``scatter_reduce`` gives the right product. If several values are equally large,
-# they share the ``v`` of their place, and :ref:`kinks` has more on this.
+# win, drop the other values before you write. The first two lines of the code below use
+# integer operations to find which values to keep. If the largest value should win, or if
+# you want the mean, ``scatter_reduce`` gives the right product. If several values are
+# equally large, they share the ``v`` of their place, and :ref:`kinks` has more on this.
 
 order = torch.arange(4)
 keep = order == torch.full((3,), -1).scatter_reduce(0, i, order, "amax")[i]
@@ -158,10 +158,11 @@ except RuntimeError as error:
 # The order of a sum
 # ------------------
 #
-# In float32 a 1 is lost beside :math:`10^8`, and so a sum of three terms depends on their
-# order. On one thread, the backward of indexing adds the terms in the order in which they
-# come. With many terms on several threads, or with ``gather`` on a GPU, the order may
-# differ from run to run, unless you set ``torch.use_deterministic_algorithms(True)``:
+# In float32 a 1 is lost next to :math:`10^8`, and so the sum of three such terms can depend
+# on their order. On one thread, the backward pass of indexing adds the terms in the order
+# in which they occur. With many terms on several threads, or with ``gather`` on a GPU, the
+# order may differ from run to run, unless you set
+# ``torch.use_deterministic_algorithms(True)``:
 
 same = torch.zeros(3, dtype=torch.int64)
 for terms in ([1e8, 1.0, -1e8], [1e8, -1e8, 1.0]):
@@ -169,8 +170,8 @@ for terms in ([1e8, 1.0, -1e8], [1e8, -1e8, 1.0]):
 
 # %%
 # As a check, we compare each way to read with NumPy's ``add.at``, which adds at repeated
-# places. For "the last one wins", we build the :term:`Jacobian` column by column from
-# results alone:
+# places. For "the last one wins", we build the :term:`Jacobian` column by column from the
+# outputs of the forward pass alone, without autograd:
 
 import numpy as np
 

@@ -62,11 +62,11 @@ for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# The backward of ``flip`` flips ``v`` back, and the backward of ``roll`` rolls it in the
-# other direction. An entry of ``x`` that is twice in ``y`` gets the sum of two entries of
-# ``v``. If ``cat`` has several inputs, each of them gets its own part of ``v``. *Why does a
-# bias of shape (2,) get the sum over the batch?* Because broadcasting copies the bias, once
-# for each row:
+# The backward rule of ``flip`` flips ``v`` back, and that of ``roll`` rolls it in the other
+# direction. An entry of ``x`` that is twice in ``y`` gets the sum of two entries of ``v``.
+# If ``cat`` has several inputs, each of them gets its own part of ``v``. *Why does a bias
+# of shape (2,) get the sum over the batch?* Because broadcasting copies the bias, once for
+# each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
 y = torch.cat([a, b])
@@ -104,9 +104,9 @@ except RuntimeError as error:
 #
 # An average over two entries sends half of its ``v`` to each of them. If the windows
 # overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbours, and
-# its backward sends ``v`` back with the same weights. The backward of a convolution does
-# the same with the weights in the kernel. On the left of each arrow you see ``y``, and on
-# the right the gradient with respect to ``x``:
+# its backward rule sends ``v`` back with the same weights. The backward rule of a
+# convolution does the same with the weights in the kernel. On the left of each arrow you
+# see ``y``, and on the right the gradient with respect to ``x``:
 
 kernel = torch.tensor([[[1.0, 10.0]]])
 on_image = {
@@ -121,9 +121,9 @@ for name, f in shares.items():
 
 # %%
 # ``max_pool`` is linear only as long as the same entry is the largest, and its backward
-# gives all of its ``v`` to that entry (:ref:`sort-and-topk`). Dropout draws its mask once.
-# The backward uses the same mask and the same factor 1/(1 − p). Here each entry of ``y`` is
-# 0 or twice the entry of x, and we compare the gradient with this factor:
+# rule gives all of its ``v`` to that entry (:ref:`sort-and-topk`). Dropout draws its mask
+# once. The backward pass uses the same mask and the same factor 1/(1 − p). Here each entry
+# of ``y`` is 0 or twice the entry of x, and we compare the gradient with this factor:
 
 y = F.dropout(x, 0.5)
 print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach()))

@@ -6,16 +6,16 @@ Is there a gradient through a quantised model?
 
 Your model is quantised, and its input or its weights get no gradient. No gradient passes
 through integers: an int8 tensor cannot require a gradient, and rounding has slope 0. For
-training, people use a *fake* quantisation, which rounds floats in the forward pass. Its
+training, people use *fake* quantisation, which rounds floats in the forward pass. Its
 ``backward`` passes ``v`` on if the rounded value is within the limits, and passes 0 if the
 value was clipped. So if you need a gradient with respect to the input, keep the float
 model, or a model with fake quantisation.
 """
 
 # %%
-# ``x`` has shape ``(5,)``. With a scale of 0.5 and four bits, the integers are −8 to 7.
-# So the values are −4 to 3.5, in steps of 0.5. We print the rounded values and the
-# gradient:
+# ``x`` has shape ``(5,)``. With a scale of 0.5 and four bits, the integers run from −8 to
+# 7, and so the values run from −4 to 3.5, in steps of 0.5. We print the rounded values and
+# the gradient:
 
 import torch
 
@@ -77,7 +77,7 @@ for f in (fake(edge), straight(edge, 0.5), clamped + (fake(clamped) - clamped).d
     print(f.tolist(), torch.autograd.grad(f.sum(), edge)[0].tolist())
 
 # %%
-# *My model is in int8.* A model in int8, as people use it for deployment, has no backward
+# *My model is in int8.* An int8 model of the kind used for deployment has no backward pass
 # at all. Its integers cannot require a gradient. A float input does not help, because the
 # conversion to integers drops the graph:
 
@@ -108,7 +108,8 @@ print(through.numpy().round(2) + 0.0)
 #
 # If the step size is learned (LSQ), you need the slope with respect to ``scale``. With our
 # function ``straight``, autograd computes this slope. If x is within the limits, the slope
-# is the rounding error in steps, and otherwise it is the limit itself:
+# is the rounding error (rounded minus exact), measured in steps; otherwise it is the limit
+# itself, in steps as well:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
@@ -123,9 +124,9 @@ up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation.* This is not a mistake of yours. The function
-# that is computed is flat between its jumps, and gradcheck compares the straight-through
-# estimate with the slope of that function:
+# *gradcheck fails on my fake quantisation.* This is not a mistake on your part. The
+# function that is computed is flat between its jumps, and gradcheck compares the
+# straight-through estimate with the slope of that function:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)
@@ -133,9 +134,9 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %%
-# As a check, we compare the gradient of ``fake`` with difference quotients of the line
-# that ends half a step beyond the limits, and the slope with respect to the scale with
-# its formula:
+# As a check, we compare the gradient of ``fake`` with difference quotients of the straight
+# line, which ends half a step beyond the limits. We also compare the slope with respect to
+# the scale with its formula:
 
 h, of_fake = 1e-3, torch.autograd.grad(fake(edge).sum(), edge)[0]
 for at, seed, gradient in ((x, v, x.grad), (edge, torch.ones(4), of_fake)):
@@ -155,9 +156,8 @@ assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 # ----------
 #
 # :ref:`discrete-choices` is about rounding and the bias of straight-through estimates, and
-# :ref:`zeros-and-equal-rows` is about gradients that are zero. Floats of 16 bits do have
-# gradients, and :ref:`mixed-precision` is about these. :ref:`no-grad-detach` is about
-# frozen layers, too.
+# :ref:`zeros-and-equal-rows` is about gradients that are zero. 16-bit floats do have
+# gradients; see :ref:`mixed-precision`. :ref:`no-grad-detach` also covers frozen layers.
 #
 # .. asked: quantised model gradient; int8 gradient; quantization-aware training; fake
 #    quantisation; train a quantised network

@@ -5,8 +5,8 @@ Mechanics in three questions
 ============================
 
 Do you know what PyTorch keeps, frees and cuts? Here are three questions. Answer each
-question before you run the cell below it. The cell tries the answers that people give, and
-shows which of them is right.
+question before you run the cell below it. The cell tests the usual answers and shows which
+one is right.
 """
 
 # %%
@@ -15,7 +15,7 @@ shows which of them is right.
 #
 # Take :math:`y=x^2` at 3. You call ``y.backward(retain_graph=True)``, then
 # ``y.backward()``, and then :func:`torch.autograd.grad` on a new y. Does ``x.grad`` now
-# hold 6, 12, 18 or None? And what would a third call of ``y.backward()`` do?
+# hold 6, 12, 18 or None? And what would a third call to ``y.backward()`` do?
 
 import torch
 
@@ -32,17 +32,18 @@ except RuntimeError as error:
 
 # %%
 # ``x.grad`` holds 12, because ``backward`` adds, and ``autograd.grad`` returns its result
-# without adding it. The third call of ``backward`` raises an error, because the second call
-# has freed the :term:`saved tensors <saved tensor>`. (:ref:`gradient-doubled`,
+# without adding it. The third call to ``backward`` raises an error, because the second call
+# freed the :term:`saved tensors <saved tensor>`. (:ref:`gradient-doubled`,
 # :ref:`second-backward`)
 #
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
 # ``c`` is computed from x in one of three ways, and :math:`y=c\,x`. In :term:`reverse
-# mode`, the first two ways make c a constant. The third way makes it a constant only if no
-# backward rule has to keep c. Here the product has to keep c, and so it raises an error.
-# Which of the three ways make c a constant in :term:`forward mode`?
+# mode`, the first two ways make c a constant. The third way makes c a constant, too, but
+# only as long as no backward rule needs c. Here the rule of the product needs c, and so the
+# third way raises an error. Which of the three ways make c a constant in :term:`forward
+# mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),
@@ -63,17 +64,17 @@ for name in ways:
     print(f"{name:15}", slopes[name], "by backward:", backward[name])
 
 # %%
-# ``detach`` and ``inference_mode`` make c a constant in forward mode, because with them the
-# result is 9, which is c. With ``no_grad`` the result is 27, which is the derivative of
-# :math:`x^3`. In reverse mode, a clone of what ``inference_mode`` made is a constant, too.
-# (:ref:`no-grad-detach`)
+# With ``detach`` and ``inference_mode`` the result is 9, which is the value of c, so these
+# two make c a constant in forward mode. With ``no_grad`` the result is 27, which is the
+# derivative of :math:`x^3`. In reverse mode, ``inference_mode`` gives you a constant as
+# well, if you clone its result. (:ref:`no-grad-detach`)
 #
 # 3. Zeros, None or an error?
 # ---------------------------
 #
-# Here the graph of y does not reach x, because y was computed from a copy of x without a
-# graph. What do you get from ``torch.autograd.functional.jacobian``, from ``backward``, and
-# from ``autograd.grad``?
+# Here the graph of y does not reach x, because y was computed from a detached x. What do
+# you get from ``torch.autograd.functional.jacobian``, from ``backward``, and from
+# ``autograd.grad``?
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 w, ones = torch.ones(2, requires_grad=True), torch.ones(2)
@@ -114,4 +115,4 @@ torch.testing.assert_close(rise, 2 * x * w, rtol=1e-3, atol=1e-3)
 # Where next
 # ----------
 #
-# :ref:`chapter-6` shows how to write your own rules, and how to check them.
+# :ref:`chapter-6` shows how to write and check derivative rules of your own.

@@ -4,11 +4,11 @@ r"""
 A Function whose backward is a VJP
 ==================================
 
-Some operation is missing in PyTorch, or its derivative is not the one that you want, and so
-you write a :class:`torch.autograd.Function` with a ``backward`` of your own. That
-``backward`` does for your operation what ``y.backward(v)`` does for a whole program. The
-argument of ``backward``, often called ``grad_output``, is the vector ``v`` that arrives at
-the output of the operation, and it has the shape of that output. ``backward`` returns
+PyTorch lacks an operation that you need, or differentiates one in a way that you do not
+want, and so you write a :class:`torch.autograd.Function` with a ``backward`` of your own.
+That ``backward`` does for your operation what ``y.backward(v)`` does for a whole program.
+The argument of ``backward``, often called ``grad_output``, is the vector ``v`` that arrives
+at the output of the operation, and it has the shape of that output. ``backward`` returns
 :math:`J^\top v`, which has the shape of the operation's input.
 """
 
@@ -84,7 +84,7 @@ torch.autograd.grad(y, a, torch.ones(2))
 #
 # If ``forward`` returns several outputs, ``backward`` receives a :term:`cotangent` for each
 # output, and has to add up what the cotangents contribute to the gradient. If an output has
-# no derivative, as the indices that ``sort`` returns have none, declare it with
+# no derivative, like the indices that ``sort`` returns, declare it with
 # ``mark_non_differentiable``:
 
 
@@ -124,8 +124,8 @@ pulled, [output.requires_grad for output in outputs]
 
 # %%
 # If ``forward`` overwrites its input, declare this with ``mark_dirty``. Without the
-# declaration the tensor holds the new numbers, but autograd still knows only the old
-# history of the tensor, which has the slope 1:
+# declaration the tensor holds the new numbers, but autograd still knows only its old
+# history, along which the slope is 1:
 
 
 class Double(Function):
@@ -148,11 +148,11 @@ for declare in (True, False):
 # ---------------
 #
 # PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules as the ``backward`` of a Function whose ``forward`` returns ``x`` unchanged. Even
-# then, PyTorch calls ``backward``. The first rule flips the sign, which is known as
-# *gradient reversal*. The second rule returns two gradients although only one is expected.
-# The third returns a gradient of the wrong shape, and the fourth returns a float64 gradient
-# in a larger shape:
+# rules as the ``backward`` of a Function whose ``forward`` returns ``x`` unchanged. PyTorch
+# calls ``backward`` even for such a Function. The first rule flips the sign, which is known
+# as *gradient reversal*. The second rule returns two gradients although only one is
+# expected. The third returns a gradient of the wrong shape, and the fourth returns a
+# float64 gradient in a larger shape:
 
 
 class Same(Function):
@@ -173,12 +173,12 @@ for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().exp
 # returns. It casts this gradient to float32, and because an input of shape ``(3,)`` could
 # have been broadcast to ``(4, 3)``, it adds up the four rows.
 #
-# *Why is my backward not called?* Because the call of your Function was not recorded. There
+# *Why is my backward not called?* Because the call to your Function was not recorded. There
 # are several possible reasons. Perhaps no input requires a gradient, or the call ran under
-# ``no_grad``. Perhaps you passed a list of tensors, in which PyTorch does not look for
-# them. If so, pass ``*tensors`` instead. Perhaps the tensors belong to a module that you
-# passed (:ref:`error-module-in-a-function`). Or you called ``forward`` itself instead of
-# ``apply``:
+# ``no_grad``. Perhaps you passed a list of tensors: PyTorch does not look for tensors
+# inside a list. If so, pass ``*tensors`` instead. Perhaps the tensors belong to a module
+# that you passed (:ref:`error-module-in-a-function`). Or you called ``forward`` itself
+# instead of ``apply``:
 
 
 class First(Function):

@@ -4,7 +4,7 @@ r"""
 What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
-You write the backward of a custom Function and want to know what you may assume about
+You write the ``backward`` of a custom Function and want to know what you may assume about
 ``v``, or ``grad_output``. You may assume that ``v`` has the shape and dtype of the output.
 Nothing is promised about its memory: ``v`` may be a single number with strides of 0, and it
 may share its memory with other tensors. Inside ``backward`` no graph is recorded, unless
@@ -15,8 +15,8 @@ memory in order, give the kernel ``v.contiguous()``, and never edit ``v`` in pla
 # %%
 # If the output of a Function has the shape ``(2, 3)``, its :term:`cotangent` has that
 # shape, too. How the cotangent lies in memory depends on the operation that follows the
-# Function. The backward of ``sum`` sends one number that stands for all six entries, and
-# the backward of a transpose sends a tensor whose columns lie one after the other in
+# Function. The backward rule of ``sum`` sends one number that stands for all six entries,
+# and the rule of a transpose sends a tensor whose columns lie one after the other in
 # memory. The ``backward`` of this Function prints what it receives:
 
 import torch
@@ -45,9 +45,9 @@ for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 
 # ---------------
 #
 # *view size is not compatible with input tensor's size and stride.* You may get this
-# message from a backward that worked with another loss. If your backward calls a kernel
-# that reads the memory in order, you get wrong numbers instead, without a warning. The
-# second rule below does what such a kernel would do:
+# message from a backward rule that worked with a different loss. If your rule calls a
+# kernel that reads the memory in order, you get wrong numbers instead, without a warning.
+# The second rule below does what such a kernel would do:
 
 
 class Viewed(Shown):

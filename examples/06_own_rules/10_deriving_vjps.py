@@ -4,11 +4,11 @@ r"""
 Deriving VJPs: matmul, inverse, logsumexp, solve
 ================================================
 
-You need the backward of a matrix function and do not want to write out its indices. Write
-down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change ``dY``. Take
-the inner product of ``V`` and ``dY``, and move every other factor to the side of ``V``
-until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient. You need
-no index and no four-dimensional :term:`Jacobian`.
+You need the backward rule of a matrix function and do not want to write out its indices.
+Write down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change
+``dY``. Take the inner product of ``V`` and ``dY``, and move every other factor to the side
+of ``V`` until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient.
+You need no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%
@@ -151,8 +151,8 @@ print(compare(lambda x: torch.softmax(x, 0), softmax_rule, x))
 # What goes wrong
 # ---------------
 #
-# A rule may be right, and the way in which you compute it may be useless all the same.
-# ``exp(x) / exp(x).sum()`` is the same :math:`s`, unless an entry of x is so large that its
+# A rule may be right, but the way in which you compute it may still be useless. ``exp(x) /
+# exp(x).sum()`` is the same :math:`s`, unless an entry of x is so large that its
 # exponential overflows. If you compute s from the output y of logsumexp, nothing overflows:
 
 big = torch.tensor([1000.0, 1000.0], dtype=torch.float64)

@@ -4,8 +4,8 @@ r"""
 gradcheck and finite differences, and when they lie
 ===================================================
 
-You have written a backward and want to know whether it is right. :func:`gradcheck
-<torch.autograd.gradcheck.gradcheck>` compares the products that your backward returns with
+You have written a backward rule and want to know whether it is right. :func:`gradcheck
+<torch.autograd.gradcheck.gradcheck>` compares the products that your rule returns with
 difference quotients at one point. You can trust the verdict in float64, for a smooth
 function whose inputs share no memory, and only for the branches that the function takes at
 this point. Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this

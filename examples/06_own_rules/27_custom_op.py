@@ -5,12 +5,12 @@ torch.library.custom_op or autograd.Function: how do I give an operator a backwa
 ===================================================================================
 
 You have an operation that PyTorch cannot differentiate, because it is in NumPy or in a
-kernel that you wrote. You can give it a backward with ``autograd.Function`` or with
+kernel that you wrote. You can give it a backward rule with ``autograd.Function`` or with
 ``torch.library.custom_op``. The difference is in what a tracer sees. ``custom_op`` hides
 your code from tracers: ``torch.compile`` and ``torch.export`` see a single operator, and
-get the shape of its output from its fake version. You register the backward of the operator
-separately. Like the backward of a Function, it receives ``v``. If this backward is to be
-compiled as well, it must consist of operators that a tracer knows.
+get the shape of its output from its fake version. You register the backward rule of the
+operator separately. Like the ``backward`` of a Function, it receives ``v``. If this rule is
+to be compiled as well, it must consist of operators that a tracer knows.
 """
 
 # %%
@@ -38,9 +38,9 @@ running_max(x).detach()
 # What goes wrong
 # ---------------
 #
-# *The output requires grad, and backward raises.* We have not registered a backward yet, so
-# calling ``backward`` raises an error. There is a second problem. A tracer cannot run
-# NumPy, and so it cannot find out the shape of the result:
+# *The output requires grad, and backward raises.* We have not registered a backward rule
+# yet, so calling ``backward`` raises an error. There is a second problem. A tracer cannot
+# run NumPy, and so it cannot find out the shape of the result:
 
 try:
     running_max(x).sum().backward()
@@ -99,9 +99,9 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *May I use NumPy in backward, too?* You may in eager mode. If the backward is to be
+# *May I use NumPy in backward, too?* You may in eager mode. If the backward rule is to be
 # compiled, it has to become an operator as well, because a tracer goes into ``backward``.
-# The backward of the next operator calls NumPy directly, and in eager mode this works:
+# The backward rule of the next operator calls NumPy directly, and in eager mode this works:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
@@ -117,7 +117,7 @@ cube.register_autograd(
 print(torch.autograd.grad(cube(x).sum(), x)[0])
 
 # %%
-# If the same operator is compiled, its backward raises an error:
+# If the same operator is compiled, its backward pass raises an error:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # which say where the operator was called
@@ -127,9 +127,9 @@ with warnings.catch_warnings():
         print(type(error).__name__)
 
 # %%
-# If the backward is an operator, the tracer sees it as a single node, and the compiled
-# function works. If you registered a backward for *this* operator as well, you would have a
-# second derivative.
+# If the backward rule is an operator, the tracer sees it as a single node, and the compiled
+# function works. If you registered a backward rule for *this* operator as well, you would
+# have a second derivative.
 
 
 @torch.library.custom_op("pages::cube_vjp", mutates_args=())
@@ -146,7 +146,7 @@ print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[
 
 # %%
 # *May I return an input, or a view of it?* No, return a copy. If torch made the view, the
-# call of the operator raises an error, because a tracer assumes that the result has memory
+# call to the operator raises an error, because a tracer assumes that the result has memory
 # of its own. If NumPy made the view, neither the call nor ``opcheck`` notices it. If you
 # then edit the result, the input changes in eager mode, but not in the compiled function.
 # In the code below, each input consists of ones, and the result of the operator is

@@ -4,9 +4,9 @@ r"""
 Rules of your own in three questions
 ====================================
 
-Can you write a backward, and do you know what its tests tell you? Here are three questions.
-Answer each of them before you run the cell below it. The cell tries the answers that people
-give, and shows which one is right.
+Can you write a backward rule, and do you know what its tests tell you? Here are three
+questions. Answer each of them before you run the cell below it. The cell tests the usual
+answers and shows which one is right.
 """
 
 # %%
@@ -31,8 +31,8 @@ rules = {
 }
 
 # %%
-# We use each of the three rules as the backward of the same Function, and ask ``gradcheck``
-# which of them is right:
+# We use each of the three rules as the ``backward`` of the same Function, and ask
+# ``gradcheck`` which of them is right:
 
 
 class Sandwich(Function):

@@ -100,7 +100,7 @@ second
 # Tensors out
 # -----------
 #
-# If ``y`` has another shape, flatten it, loop over its entries, and give the result the
+# If ``y`` has a different shape, flatten it, loop over its entries, and give the result the
 # shape ``y.shape + x.shape``. Here is the derivative of
 # :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
 

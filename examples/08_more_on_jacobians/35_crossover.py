@@ -71,8 +71,7 @@ for m in (1, 8, 32, 64, 128, 512):
 # Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n`` products
 # and two more passes. One of these two is the forward pass itself. In the other, the
 # :term:`tangents <tangent>` of the weights are multiplied. They are zero, but they are
-# multiplied all the same. So the crossover of this network is at :math:`m=n`, give or take
-# one.
+# still multiplied. So the crossover of this network is at :math:`m=n`, give or take one.
 #
 # The extremes
 # ------------

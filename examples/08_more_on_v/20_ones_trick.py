@@ -99,10 +99,10 @@ J
 # What goes wrong
 # ---------------
 #
-# If an output depends on other points as well, ones *add up* the derivatives that you
-# wanted to keep apart. In :math:`y_i=x_i/\sum_j x_j` every output depends on every input.
-# Here ones give zero, although the derivatives :math:`\partial y_i/\partial x_i` are not
-# zero:
+# If an output depends on other points as well, a ``v`` of ones *adds up* the derivatives
+# that you wanted to keep apart. In :math:`y_i=x_i/\sum_j x_j` every output depends on every
+# input. Here a ``v`` of ones gives zero, although the derivatives :math:`\partial
+# y_i/\partial x_i` are not zero:
 
 t = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 (t / t.sum()).backward(torch.ones(3))
@@ -131,9 +131,9 @@ flipped = lambda t: t.flip(0) ** 2
 print(pullback.mixing(flipped, t.detach()).mixes, by_ones)
 
 # %%
-# If the points do not mix, ones have to give the same gradients as one call for each point.
-# We check this for the three points with two coordinates. For the flipped squares, we check
-# that ones give their derivative:
+# If the points do not mix, a ``v`` of ones has to give the same gradients as one call for
+# each point. We check this for the three points with two coordinates. For the flipped
+# squares, we check that it gives their derivative:
 
 one_by_one = [torch.func.grad(f)(point) for point in x.detach()]
 assert torch.equal(x.grad, torch.stack(one_by_one))

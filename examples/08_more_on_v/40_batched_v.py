@@ -4,7 +4,7 @@ r"""
 Without the loop: batched v, vmap
 =================================
 
-One call of ``backward`` gives you one product. If you need the products for ten or a
+One call to ``backward`` gives you one product. If you need the products for ten or a
 thousand ``v``, do you have to call ``backward`` in a loop? You can stack the ``v`` along a
 new first dimension and pass ``is_grads_batched=True`` to :func:`torch.autograd.grad`. Or
 you can map a function over them with :func:`torch.func.vmap`.

@@ -34,7 +34,7 @@ print(x.grad, v, v._version)
 # ----------------------------------
 #
 # The backward rule of an operation that returns a view, such as ``view`` or ``.T``, has
-# nothing to compute. It passes on ``v`` in another shape, but in the same memory. If
+# nothing to compute. It passes on ``v`` in a different shape, but in the same memory. If
 # ``x.grad`` was None, PyTorch stores this tensor there as it is, and the next ``backward``
 # adds to it in place. This changes ``v`` before you pass it again, and so the third call is
 # wrong as well. Three calls should give 3 and 30:

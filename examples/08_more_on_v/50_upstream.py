@@ -112,8 +112,8 @@ print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()
 # It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices the
 # mistake only if that gradient differs in shape from ``y``. In the code below we pass
 # ``x.grad``, which has the shape of ``x``, and ``x**2`` has the same shape. So the first
-# call gives a wrong result and no error. In the second call the output has another shape,
-# and PyTorch refuses ``x.grad``:
+# call gives a wrong result and no error. In the second call the output has a different
+# shape, and PyTorch refuses ``x.grad``:
 
 print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:

@@ -52,7 +52,7 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 
 # %%
 # These are the cotangents at the inner nodes. Each node multiplies its cotangent by the
-# derivatives of the edges that lead into it, and sends the results on:
+# derivative along each edge that leads into it, and sends the results on:
 
 {name: t.grad.item() for name, t in {"b": b, "c": c, "d": d}.items()}
 
@@ -116,9 +116,9 @@ arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
 print(arriving, at_a)
 
 # %%
-# As a check, we compute the four gradients a third time, from a step in each weight. The
-# function is linear in each weight, and so a central difference is exact even for a large
-# step:
+# As a check, we compute the four gradients a third time, by moving each weight up and down
+# by a step. The function is linear in each weight, and so a central difference is exact
+# even for a large step:
 
 
 def value(w1, w2, w3, w4, a=4.0):

@@ -84,7 +84,8 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 # *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum over
 # the batch, because LayerNorm looks at one token at a time, and attention looks only at the
 # tokens of one sample. You may not sum over time, because attention mixes the tokens. Over
-# time, ones give the sum :math:`\sum_t\partial y_t/\partial x_s` over all times :math:`t`:
+# time, a ``v`` of ones gives the sum :math:`\sum_t\partial y_t/\partial x_s` over all times
+# :math:`t`:
 
 torch.manual_seed(0)  # any weights mix
 encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)

@@ -31,16 +31,17 @@ print(tuple(grid.shape), tuple(y.shape))
 
 # %%
 # ``v`` has the shape of ``y``, which is ``(81, 1)``. The points do not :term:`mix
-# <mixing>`, and so ones give each point its own gradient. This is the :term:`ones trick`
-# of :ref:`ones-trick`:
+# <mixing>`, and so a ``v`` of ones gives each point its own gradient. This is the
+# :term:`ones trick` from :ref:`ones-trick`:
 
 y.backward(torch.ones_like(y))
 grid.grad.shape
 
 # %%
-# Here is the field. All arrows point in the same direction. The longest should be where the
-# sigmoid is steepest. This is where its value is close to 1/2, the value that it takes on
-# the line :math:`w\cdot x+b=0`. We print the value at the longest arrow:
+# Here is the field. All arrows point in the same direction. The longest arrow should be
+# where the sigmoid is steepest. The sigmoid is steepest on the line :math:`w\cdot x+b=0`,
+# where its value is 1/2, so at the longest arrow its value should be close to 1/2. We print
+# the value at the longest arrow:
 
 import pullback.plot
 
