@@ -66,7 +66,8 @@ def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     (finding,) = seen
     assert at(finding.site) == here("stepped here")
     assert "SGD.step() changed the parameter 2.weight" in finding.message
-    assert finding.fix.startswith("Make all backward calls first, then all steps.")
+    assert "train the same network, make all backward calls first, then all" in finding.fix
+    assert "against each other (GAN, actor and critic), compute the second" in finding.fix
 
 
 def test_what_a_custom_function_saved():
