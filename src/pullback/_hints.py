@@ -13,6 +13,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator
 from itertools import chain, repeat
+from traceback import walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -234,13 +235,11 @@ def filled(parts: Mapping[str, Iterable[str]]) -> str:
 
 def _raised_at(traceback: TracebackType | None) -> tuple[Any, str]:
     """Return the frame and the line of source in which an exception was raised."""
-    if traceback is None:
+    stack = list(walk_tb(traceback))
+    if not stack:
         return None, ""
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    frame = traceback.tb_frame
-    line = linecache.getline(frame.f_code.co_filename, traceback.tb_lineno, frame.f_globals)
-    return frame, line
+    frame, number = stack[-1]
+    return frame, linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
 
 
 def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
