@@ -1,11 +1,13 @@
 """Whose line it is: of a program, and not of a library."""
 
+import inspect
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import pullback
+from pullback._frames import frames
 from pullback._site import is_own_file
 
 
@@ -26,3 +28,14 @@ def test_the_same_code_in_two_files_is_two_places():
             exec(compile(code, name, "exec"), module)
             module["loss"](out * 1, target)
     assert [str(finding.site) for finding in seen] == ["first.py:2", "second.py:2"]
+
+
+def test_frames_are_those_of_the_caller_from_within():
+    def within():
+        return list(frames())
+
+    here = inspect.currentframe()
+    inner, *others = within()
+    assert inner.f_code is within.__code__
+    assert others[:2] == [here, here.f_back]
+    assert list(frames(here)) == others

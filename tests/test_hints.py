@@ -12,12 +12,13 @@ import traceback
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 import torch
 
 import pullback
-from pullback import _hints, _messages, hints
+from pullback import _changed, _hints, _messages, _recognition, hints
 
 
 @pytest.fixture(autouse=True)
@@ -625,7 +626,7 @@ def fail(*arguments):
 
 
 def test_a_diagnosis_that_fails_hides_no_error_and_no_warning(monkeypatch):
-    monkeypatch.setattr(_hints, "note_for", fail)
+    monkeypatch.setattr(_recognition, "matches", fail)
     with pytest.raises(RuntimeError, match="for scalar outputs") as raised, hints():
         vector_without_gradient(3)
     assert notes(raised.value) == []
@@ -633,6 +634,39 @@ def test_a_diagnosis_that_fails_hides_no_error_and_no_warning(monkeypatch):
         assert "of mine" in warnings.formatwarning(
             UserWarning("of mine"), UserWarning, "", 1
         )
+
+
+def test_what_only_the_diagnosis_of_a_parameter_knew_is_all_that_its_failure_loses(
+    monkeypatch,
+):
+    def note():
+        w = leaf(3)
+        loss = (w**2).sum()
+        with torch.no_grad():
+            w += 1
+        with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
+            loss.backward()
+        (text,) = notes(raised.value)
+        return text
+
+    assert "changed the parameter `w`" in note()
+    monkeypatch.setattr(_changed, "changed_parameter", fail)
+    assert "find what writes to the tensor that the message names" in " ".join(
+        note().split()
+    )
+
+
+@dataclass(frozen=True)
+class FrozenError(RuntimeError):
+    said: str
+
+
+def test_an_error_that_takes_no_notes_leaves_as_it_is():
+    text = "grad can be implicitly created only for scalar outputs"
+    with pytest.raises(FrozenError) as raised, hints():
+        raise FrozenError(text)
+    assert _hints.note_for(raised.value)
+    assert notes(raised.value) == []
 
 
 def test_a_parameter_without_a_name_has_its_shape():

@@ -1,6 +1,10 @@
 """What the runner and the store of outputs do with pages, seen on a small project."""
 
+import contextlib
+import os
 import re
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -124,6 +128,52 @@ def test_a_page_that_takes_too_long_is_ended(tmp_path):
     )
     ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1, limit=1)
     assert "took more than 1 s" in result["failure"]
+
+
+@pytest.mark.parametrize(
+    ("then", "wrong"),
+    [
+        ("time.sleep(30)", "took more than 2 s"),
+        ("os._exit(3)", "crashed"),
+        ("print('printed')", ""),
+    ],
+)
+def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, wrong):
+    mark = tmp_path / "mark"
+    code = f'''
+        """Page."""
+        import os, pathlib, time
+
+        if child := os.fork():
+            pathlib.Path({str(mark)!r}).write_text(str(child))
+            {then}
+        else:
+            time.sleep(30)
+            os._exit(0)
+        '''
+    write(tmp_path, {**PACKAGE, "examples/one/page.py": code})
+    start = time.monotonic()
+    ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1, limit=2)
+    seconds = time.monotonic() - start
+    with contextlib.suppress(ProcessLookupError):  # it is still there, unless all waited
+        os.kill(int(mark.read_text()), signal.SIGKILL)
+    assert wrong in result["failure"]
+    assert bool(wrong) == bool(result["failure"])
+    assert seconds < 20
+
+
+def test_a_process_that_a_page_forks_does_not_answer_for_it(tmp_path):
+    code = '''
+        """Page."""
+        import os
+
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        print("page" if child else "child")
+        '''
+    (shown,) = ran(tmp_path, code)["shown"]
+    assert shown["stdout"] == "page\n"
 
 
 def test_a_block_shows_what_it_prints_its_value_and_its_figures(tmp_path):

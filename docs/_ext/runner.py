@@ -44,7 +44,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import IO, Any, NotRequired, TypedDict, cast
 
 import calls
 
@@ -172,11 +172,21 @@ def side_by_side(order: Order, around: Surroundings) -> Iterator[Result]:
             job, child, start = running.pop(receiver)
             try:
                 result: Result = receiver.recv()
-            except EOFError:
+            except (EOFError, OSError):  # it has sent nothing, or a part
                 result = failed(f"took more than {order['limit']} s, or crashed")
+                child.kill()
             child.join()
             seconds = time.monotonic() - start
             yield {**result, "name": job["name"], "seconds": seconds}
+
+
+def keep_from_forks(end: IO[str] | Connection) -> None:
+    """Close an end of a pipe in every process that is forked from here.
+
+    Who reads the other end waits until none has this one. Other processes inherit none.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=end.close)
 
 
 def failed(reason: str) -> Result:
@@ -259,6 +269,8 @@ def install(finder: Only, reads: Reads) -> None:
 def run_alone(job: Job, around: Surroundings, sender: Connection) -> None:
     """Run a page and send its result, with what it should not have said."""
     gc.enable()
+    keep_from_forks(sender)
+    page = os.getpid()
     inside, finder, reads = around
     install(finder, reads)
     reads.folders.discard(EVERYTHING)  # to fork this process is none of the page's
@@ -270,6 +282,8 @@ def run_alone(job: Job, around: Surroundings, sender: Connection) -> None:
             result = execute(job, folder, finder)
         except BaseException:
             result = failed(traceback.format_exc())
+        if os.getpid() != page:
+            os._exit(0)  # the page has forked it, and it has come to the end of its code
         sys.stderr.flush()
         said.seek(0)
         noise = said.read().decode(errors="replace")
@@ -411,5 +425,6 @@ def png(figure: Any, dpi: float) -> str:
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)  # what is printed here is no answer
+        keep_from_forks(answers)
         for result in run(json.load(sys.stdin)):
             print(json.dumps(result), file=answers, flush=True)

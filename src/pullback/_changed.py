@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -67,14 +68,12 @@ def _input_nodes(node: Any) -> list[Any]:
 
 def _in_sight(traceback: TracebackType | None) -> Iterator[tuple[str, Any]]:
     """Yield the variables of the program's frames, and the attributes of each ``self``."""
-    while traceback is not None:
-        frame = traceback.tb_frame
+    for frame, _ in walk_tb(traceback):
         if not part_of_torch(frame.f_code.co_filename):
             yield from frame.f_globals.items()
             yield from frame.f_locals.items()
             own = frame.f_locals.get("self")
             yield from ((f"self.{n}", v) for n, v in getattr(own, "__dict__", {}).items())
-        traceback = traceback.tb_next
 
 
 def _named(leaf: Tensor, values: dict[str, Any]) -> str:

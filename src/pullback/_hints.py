@@ -10,9 +10,10 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator
 from itertools import chain, repeat
+from traceback import walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -149,17 +150,29 @@ def annotate(error: BaseException) -> None:
             pending += error.exceptions
         before = (error.__cause__, not error.__suppress_context__ and error.__context__)
         pending += [other for other in before if other]
-        with contextlib.suppress(Exception):
-            note = note_for(error)
+        note = note_for(error)
+        with contextlib.suppress(Exception):  # it may take no notes, as a frozen dataclass
             if note is not None and note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
 
 
 def note_for(error: BaseException) -> str | None:
-    """Return the note that belongs to an exception or a warning, if any does."""
+    """Return the note that belongs to an exception or a warning, if any does.
+
+    Whatever fails while it looks raises nothing; what was found before that counts.
+    """
+    note = None
+    with contextlib.suppress(Exception):  # it asks the program's own objects
+        for found in _notes_for(error):
+            note = found
+    return note
+
+
+def _notes_for(error: BaseException) -> Iterator[str]:
+    """Yield the note of the entry that knows an error, then one that says more, if any."""
     text = error.args[0] if error.args else None
     if not isinstance(text, str):
-        return None
+        return
     from pullback._recognition import matches  # and the table, with the first error
 
     kinds = {kind.__name__ for kind in type(error).__mro__}
@@ -173,9 +186,10 @@ def note_for(error: BaseException) -> str | None:
                 and message.may_be_raised_by(line)
             ):
                 values = {**_shapes(message, frame), **match.groupdict()}
-                changed = message.anchor == IN_PLACE and _changed(error)
-                return note_of(message, values, changed or None)
-    return None
+                yield note_of(message, values)
+                if message.anchor == IN_PLACE and (changed := _changed(error)):
+                    yield note_of(message, values, changed)
+                return
 
 
 def note_of(
@@ -221,13 +235,11 @@ def filled(parts: Mapping[str, Iterable[str]]) -> str:
 
 def _raised_at(traceback: TracebackType | None) -> tuple[Any, str]:
     """Return the frame and the line of source in which an exception was raised."""
-    if traceback is None:
+    stack = list(walk_tb(traceback))
+    if not stack:
         return None, ""
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    frame = traceback.tb_frame
-    line = linecache.getline(frame.f_code.co_filename, traceback.tb_lineno, frame.f_globals)
-    return frame, line
+    frame, number = stack[-1]
+    return frame, linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
 
 
 def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
@@ -247,9 +259,7 @@ def _changed(error: BaseException) -> str | None:
     from pullback._changed import changed_parameter  # and torch, which has raised the error
     from pullback._watch.edits import STEP
 
-    what = None
-    with contextlib.suppress(Exception):  # it asks the program's own objects
-        what = changed_parameter(error)
+    what = changed_parameter(error)
     return what and f"{what} after the forward pass had saved it. {STEP}"
 
 
@@ -288,9 +298,7 @@ class _Warnings:
 
         def with_note(message: Warning | str, *args: Any, **kwargs: Any) -> str:
             text = before(message, *args, **kwargs)
-            note = None
-            with contextlib.suppress(Exception):  # the warning is shown all the same
-                note = note_for(message) if isinstance(message, Warning) else None
+            note = note_for(message) if isinstance(message, Warning) else None
             if not self._blocks or note is None or note in text:
                 return text
             return f"{text.rstrip()}\n{note}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from inspect import currentframe, signature
+from inspect import signature
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType, TracebackType
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pullback._frames import frames
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
 from pullback._site import is_own_file
@@ -369,10 +370,10 @@ def place_in_f(error: BaseException | None = None) -> str:
 
 def _running() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames of f, and their lines, from the innermost."""
-    frame = currentframe()
-    while frame is not None and frame.f_code.co_filename != CALLER:
+    for frame in frames():
+        if frame.f_code.co_filename == CALLER:
+            return
         yield frame, frame.f_lineno
-        frame = frame.f_back
 
 
 def _raising(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:

@@ -158,19 +158,15 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
         alone = is_single(x, y) and not _elsewhere(matrix).any()
         if (coarse or alone) and _may_be_rounding(amounts, *dtypes):
             mode = InFloat64()
-            wide = run_in_float64(mode, output, [x], [y])
-            if wide and coarse:
-                (leaf,), (y,) = wide
-                with mode:
-                    amounts = _all_amounts(y, leaf, dim)
-                dtypes = [leaf.dtype, y.dtype]
-                matrix = _beyond_rounding(amounts, *dtypes)
-            elif wide:
+            if wide := run_in_float64(mode, output, [x], [y]):
                 (leaf,), ys = wide
-                noise = share_of_rounding(*dtypes)
                 with mode:
-                    kept = _all_amounts(ys[0], leaf, dim) > VANISHED * amounts
-                    if _elsewhere(kept).any():
+                    exact = _all_amounts(ys[0], leaf, dim)
+                    if coarse:
+                        amounts, dtypes = exact, [leaf.dtype, ys[0].dtype]
+                        matrix = _beyond_rounding(amounts, *dtypes)
+                    elif _elsewhere(kept := exact > VANISHED * amounts).any():
+                        noise = share_of_rounding(*dtypes)
                         (sizes,) = sizes_of_outputs(ys, [leaf], dim, noise)
                         by_size = _all_amounts(ys[0], leaf, dim, sizes)
                         matrix |= kept & _beyond_rounding(by_size, *dtypes)
@@ -205,10 +201,9 @@ def _all_amounts(y: Tensor, x: Tensor, dim: int, sizes: Tensor | None = None) ->
 
 def _may_be_rounding(amounts: Tensor, *dtypes: torch.dtype) -> bool:
     """Tell whether something between two samples is not zero and may be rounding."""
-    own = torch.eye(*amounts.shape, dtype=torch.bool, device="cpu")
     largest = amounts.amax(-1, keepdim=True) if amounts.numel() else amounts
     small = amounts <= most_of_rounding(*dtypes) * largest
-    return bool((small & (amounts > 0) & ~own).any())
+    return bool(_elsewhere(small & (amounts > 0)).any())
 
 
 def _amounts(

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import gc
-import inspect
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ from torch.autograd.graph import Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
+
+from pullback._frames import frames
 
 try:
     from torch.autograd.graph import _engine_run_backward as _run_engine
@@ -438,11 +440,9 @@ def frames_of(part: str, frame: FrameType | None = None) -> Iterator[FrameType]:
 
     Only those around ``frame``, where one is given.
     """
-    frame = frame or inspect.currentframe()
-    while frame is not None:
-        if part_of_torch(frame.f_code.co_filename).startswith(part):
-            yield frame
-        frame = frame.f_back
+    for around in frames(frame):
+        if part_of_torch(around.f_code.co_filename).startswith(part):
+            yield around
 
 
 def functions_of(part: str) -> list[str]:
@@ -483,11 +483,11 @@ def gradients_of_functional() -> Sequence[Tensor | None]:
     Of a first derivative, and none where it does something else. They are under ``vj`` in
     ``jacobian``, and elsewhere under ``grads`` while ``stage`` is ``"back"``.
     """
-    frames = list(frames_of("autograd/functional.py"))
-    names = [frame.f_code.co_name for frame in frames]
-    if not frames or not {"hessian", "hvp", "vhp"}.isdisjoint(names):
+    stack = list(frames_of("autograd/functional.py"))
+    names = [frame.f_code.co_name for frame in stack]
+    if not stack or not {"hessian", "hvp", "vhp"}.isdisjoint(names):
         return ()
-    values = frames[0].f_locals
+    values = stack[0].f_locals
     found = values.get("vj" if names[0] == "jacobian" else "grads") or ()
     return found if values.get("stage", "back") == "back" else ()
 
@@ -524,11 +524,10 @@ def stack_of_backward(thread: int) -> FrameType | None:
     On a device, backward runs in a thread of the engine's own, which has no frames of
     Python; ``thread`` is the one that waits for it. There is no other way.
     """
-    for frame in (inspect.currentframe(), sys._current_frames().get(thread)):
-        while frame is not None:
-            if calls_engine(frame.f_code):
-                return frame
-            frame = frame.f_back
+    waiting = sys._current_frames().get(thread)
+    for frame in chain(frames(), frames(waiting) if waiting else ()):
+        if calls_engine(frame.f_code):
+            return frame
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -123,10 +124,9 @@ def _part(saved: str) -> str:
 def engine_frame(traceback: TracebackType | None) -> FrameType | None:
     """Return the innermost frame of a traceback that called the engine, if any."""
     found = None
-    while traceback is not None:
-        if calls_engine(traceback.tb_frame.f_code):
-            found = traceback.tb_frame
-        traceback = traceback.tb_next
+    for frame, _ in walk_tb(traceback):
+        if calls_engine(frame.f_code):
+            found = frame
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
+from itertools import takewhile
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from pullback._frames import frames
 from pullback._site import PACKAGE, is_own_file
 from pullback._torch import calls_engine
 
@@ -21,26 +22,23 @@ def is_own(code: CodeType) -> bool:
 
 def own_frame(frame: FrameType | None = None) -> FrameType | None:
     """Return the nearest frame of somebody's own code, from here or from a frame."""
-    frame = frame or inspect.currentframe()
-    while frame is not None and not is_own(frame.f_code):
-        frame = frame.f_back
-    return frame
+    for around in frames(frame):
+        if is_own(around.f_code):
+            return around
+    return None
 
 
 def calling_frame() -> FrameType | None:
     """Return the frame that called what this package looks at, or that called a hook."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(HERE):
-        frame = frame.f_back
-    return frame
+    for frame in frames():
+        if not frame.f_code.co_filename.startswith(HERE):
+            return frame
+    return None
 
 
 def runs(frame: FrameType) -> bool:
     """Tell whether a frame of this thread has not ended, so that this runs inside it."""
-    inside = inspect.currentframe()
-    while inside is not None and inside is not frame:
-        inside = inside.f_back
-    return inside is not None
+    return frame in frames()
 
 
 def caller() -> CodeType | None:
@@ -70,24 +68,18 @@ def called_by_engine() -> bool:
 
 def asked_by_package() -> bool:
     """Tell whether it is this package that runs, called by the nearest own line."""
-    frame = inspect.currentframe()
-    while frame is not None and not is_own(frame.f_code):
+    for frame in frames():
         path = frame.f_code.co_filename
+        if is_own(frame.f_code):
+            return False
         if path.startswith(PACKAGE) and os.path.dirname(path) != HERE:
             return True
-        frame = frame.f_back
     return False
 
 
 def runs_ahead() -> bool:
     """Tell whether backward runs code anew that has asked for it, and has not ended yet."""
-    frame, anew = inspect.currentframe(), set[CodeType]()
-    while frame is not None and not calls_engine(frame.f_code):
-        if is_own(frame.f_code):
-            anew.add(frame.f_code)
-        frame = frame.f_back
-    while frame is not None:
-        if frame.f_code in anew:
-            return True
-        frame = frame.f_back
-    return False
+    stack = frames()
+    inside = takewhile(lambda frame: not calls_engine(frame.f_code), stack)
+    anew = {frame.f_code for frame in inside if is_own(frame.f_code)}
+    return any(frame.f_code in anew for frame in stack)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pullback._frames import frames
 from pullback._watch.findings import Site
 from pullback._watch.frames import is_own
 
@@ -42,12 +43,10 @@ class Running(NamedTuple):
 
 def running() -> Running | None:
     """Return the custom Function whose forward this is part of, if any."""
-    frame = inspect.currentframe()
-    while frame is not None:
+    for frame in frames():
         function = _function_with(frame.f_code)
         if function is not None:
             return Running(function, frozenset(map(id, _arguments(frame))))
-        frame = frame.f_back
     return None
 
 

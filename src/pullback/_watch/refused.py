@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -127,13 +128,11 @@ def _nodes(roots: Sequence[Any]) -> list[Node]:
 def _asked(traceback: TracebackType | None) -> Site | None:
     """Return the line of the program that called backward."""
     site = None
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if calls_engine(code):
+    for frame, line in walk_tb(traceback):
+        if calls_engine(frame.f_code):
             return site
-        if is_own(code):
-            site = Site(code.co_filename, traceback.tb_lineno)
-        traceback = traceback.tb_next
+        if is_own(frame.f_code):
+            site = Site(frame.f_code.co_filename, line)
     return None
 
 
