@@ -545,7 +545,7 @@ def test_the_parameter_that_an_optimizer_changed_is_named():
     )
     assert said in words_of(raised.value)
     assert "make all backward calls first, then all steps." in words_of(raised.value)
-    assert "(GAN, actor and critic), compute the second loss again" in words_of(raised.value)
+    assert "actor and critic), compute the second loss again" in words_of(raised.value)
     assert "the result of AsStrided" not in words_of(raised.value)
 
 

@@ -222,6 +222,25 @@ def test_an_output_in_pascals_hides_no_mixing_of_one_in_metres(size, name, mode)
             pullback.jacobian(f, x[:last], batched=True, mode=mode)
 
 
+@pytest.mark.parametrize("size", [1e6, 1e8])
+@pytest.mark.parametrize("name", ["another input", "one neighbour"])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_an_input_in_pascals_hides_no_mixing_of_one_in_metres(size, name, mode):
+    def f(x):
+        return (size * x[:, 0] + CENTRED[name](x))[:, None]
+
+    torch.manual_seed(0)
+    x = torch.randn(8, 2)
+    report = pullback.mixing(f, x)
+    assert report
+    assert torch.equal(report.matrix, pullback.mixing(f, x.double()).matrix)
+    for last in range(6, 9):  # halves are drawn by the number of samples
+        with pytest.raises(ValueError, match="f mixes samples"):
+            pullback.jacobian(f, x[:last], batched=True, mode=mode)
+    assert not pullback.mixing(lambda x: size * x[:, :1] + x[:, 1:], x)
+    pullback.jacobian(lambda x: size * x[:, :1] + x[:, 1:], x, batched=True, mode=mode)
+
+
 class Once(Square):
     """The square, whose backward no second derivative goes through."""
 

@@ -12,6 +12,8 @@ from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._report import Table
 from pullback._samples import (
     VANISHED,
+    amounts_of_samples,
+    at_least,
     most_of_rounding,
     share_of_rounding,
     sizes_of_outputs,
@@ -99,11 +101,11 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
     beside the largest derivative of the output is no dependence: 64 times that of float64
     or float32 (1.4e-14, 7.6e-6). What may be rounding is computed again in float64 where x
     has less, through weights of less that f captures. In half precision, rounding is that
-    of float64 then; in float32, what is still there is compared with the size of its own
-    number of the output, so that one in metres is not hidden by one in pascals. Where f
-    refuses float64, rounding is 64 times that of float32 beside the largest number, and 8
-    times that of half precision (0.8 % in float16, 6 % in bfloat16). What is taken for
-    rounding is told, as ``largest``.
+    of float64 then; in float32, what is still there is compared with the derivatives of its
+    own number of the output and with respect to its own number of the input, so that one
+    in metres is not hidden by one in pascals. Where f refuses float64, rounding is 64 times
+    that of float32 beside the largest number, and 8 times that of half precision (0.8 % in
+    float16, 6 % in bfloat16). What is taken for rounding is told, as ``largest``.
     The answer is about this x: a branch that x does not take is not seen. Of a large batch
     ask a part: the products and the matrix grow with the square of its size.
 
@@ -167,32 +169,32 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                         matrix = _beyond_rounding(amounts, *dtypes)
                     elif _elsewhere(kept := exact > VANISHED * amounts).any():
                         noise = share_of_rounding(*dtypes)
-                        (sizes,) = sizes_of_outputs(ys, [leaf], dim, noise)
-                        by_size = _all_amounts(ys[0], leaf, dim, sizes)
-                        matrix |= kept & _beyond_rounding(by_size, *dtypes)
+                        matrix |= kept & (_all_amounts(ys[0], leaf, dim, noise) > noise)
     return Mixing(matrix, dim, amounts, share_of_rounding(*dtypes))
 
 
-def _all_amounts(y: Tensor, x: Tensor, dim: int, sizes: Tensor | None = None) -> Tensor:
-    """Return the largest derivative of each output by each input.
+def _all_amounts(y: Tensor, x: Tensor, dim: int, share: float | None = None) -> Tensor:
+    """Return the largest derivative of each output with respect to each input.
 
     Args:
         y: The outputs.
         x: The inputs.
         dim: Along which outputs and inputs are laid.
-        sizes: What each number of an output is divided by, with 1 element along dim.
+        share: If given, a derivative is told as a part of the largest of its own number of
+            the output, and of its own number of the input; share of that is rounding.
     """
     source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+    sizes = None if share is None else sizes_of_outputs([y], [x], dim, share)[0]
     rows = []
     for i in range(y.shape[dim]):
-        row = _amounts(y, x, dim, i, source, sizes)
+        row = _amounts(y, x, dim, i, source, sizes, share)
         if (
             0
             < _largest_other(row, i)
             <= SUSPICIOUS * float(rounding(row, x.dtype, y.dtype))
         ):
             # were it not for a sum that happens to be small, would it be rounding?
-            row = torch.maximum(row, _amounts(y, x, dim, i, source, sizes))
+            row = torch.maximum(row, _amounts(y, x, dim, i, source, sizes, share))
         rows.append(row)
     shape = (y.shape[dim], x.shape[dim])
     amounts = torch.stack(rows) if rows else x.new_zeros(shape, dtype=torch.float64)
@@ -213,6 +215,7 @@ def _amounts(
     i: int,
     source: torch.Generator,
     sizes: Tensor | None,
+    share: float | None,
 ) -> Tensor:
     """Return the largest derivative of output i by each input, with new weights on it."""
     own = y.select(dim, i)
@@ -232,7 +235,9 @@ def _amounts(
             "NaN or infinite here, and 0 times that is NaN, which hides who depends on "
             "whom; an x where f has finite derivatives is needed"
         )
-    blocks = g.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1)
+    blocks = amounts_of_samples(g, dim)
+    if share is not None and blocks.numel():
+        blocks = blocks / at_least(blocks.amax(0), share)
     return blocks.amax(1) if blocks.numel() else blocks.new_zeros(len(blocks))
 
 

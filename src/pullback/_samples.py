@@ -49,13 +49,13 @@ class Probes:
     is told apart from each other by products with weights on some of the samples.
 
     What may be rounding is asked of float64, where f can follow. In float32, what is still
-    there then is compared with the size of its own output, for beside one with derivatives
-    of 1e5 what another mixes looks like rounding.
+    there then is compared with the size of its own output and input, for beside one with
+    derivatives of 1e5 what another mixes looks like rounding.
 
     Args:
         like: What the seeds look like, tensors of shape ``(B, ...)``.
-        decide: Gives what mixes in float64, as a part of the largest number, whether or not
-            each output is to count by its own size; None if f refuses that.
+        decide: Gives what mixes in float64, as a part of the largest number, or of the
+            largest of its own output and input; None if f refuses float64.
     """
 
     def __init__(
@@ -216,14 +216,15 @@ def sizes_of_outputs(
 
 
 def left_in_float64(
-    f: Callable[..., Any], xs: Sequence[Tensor], output_by_output: bool = False
+    f: Callable[..., Any], xs: Sequence[Tensor], one_by_one: bool = False
 ) -> float | None:
     """Return what mixes when f runs in float64, as a part of the largest number.
 
     Args:
         f: Function of the xs, tensors of shape ``(B, ...)``, that returns such tensors.
         xs: Its inputs.
-        output_by_output: Whether each output is to count by the size of its derivatives.
+        one_by_one: Whether each number of an output, and of an input, is to count by the
+            size of its own derivatives.
     """
     mode = InFloat64()
     with torch.no_grad():
@@ -234,11 +235,11 @@ def left_in_float64(
     leaves, wide = found
     probes = Probes(wide)
     masks = _tell_apart(probes.count)
-    left, largest = [0.0] * len(leaves), [0.0] * len(leaves)
+    left, largest = [[torch.zeros(())] * len(leaves) for _ in range(2)]
+    noise = share_of_rounding(*(t.dtype for t in (*xs, *ys)))
     with mode, torch.enable_grad():
         sizes = [torch.ones_like(y) for y in wide]
-        if output_by_output:
-            noise = share_of_rounding(*(t.dtype for t in (*xs, *ys)))
+        if one_by_one:
             sizes = sizes_of_outputs(wide, leaves, 0, noise)
         for mask, *seeds in zip(masks, *probes.on(masks), strict=True):
             rows = torch.autograd.grad(
@@ -249,9 +250,29 @@ def left_in_float64(
                 materialize_grads=True,
             )
             for k, row in enumerate(rows):
-                left[k] = max(left[k], _largest(row[~mask.to(row.device)]))
-                largest[k] = max(largest[k], _largest(row))
-    return max(part / (whole or 1.0) for part, whole in zip(left, largest, strict=True))
+                of_samples = amounts_of_samples(row.abs().nan_to_num(0, 0, 0))
+                left[k] = torch.maximum(left[k], of_samples[~mask].amax(0))
+                largest[k] = torch.maximum(largest[k], of_samples.amax(0))
+    pairs = zip(left, largest, strict=True)
+    if one_by_one:
+        return max(_largest(part / at_least(whole, noise)) for part, whole in pairs)
+    return max(_largest(part) / (_largest(whole) or 1.0) for part, whole in pairs)
+
+
+def amounts_of_samples(products: Tensor, dim: int = 0) -> Tensor:
+    """Return the sizes of the numbers of each sample, of shape ``(B, numbers)``."""
+    return products.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1).cpu()
+
+
+def at_least(sizes: Tensor, share: float) -> Tensor:
+    """Return sizes, of which none is so small that rounding of float64 comes to share.
+
+    Args:
+        sizes: Those of the derivatives of, or with respect to, each number of a sample.
+        share: What is taken for rounding beside a size.
+    """
+    least = share_of_rounding(torch.float64) / share * _largest(sizes)
+    return sizes.clamp(min=least or 1.0)
 
 
 def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:

@@ -28,10 +28,10 @@ MESSAGE = "has been modified by an inplace operation"
 #: What `watch` and `hints` say of a step between two backward passes. The entry says it as
 #: one cause among others, to readers who have not been told which of them is theirs.
 STEP = (
-    "If both losses are to train the same network, make all backward calls first, then all "
-    "steps. If two networks are trained against each other (GAN, actor and critic), compute "
-    "the second loss again after the step. That is right only if the optimizer of that loss "
-    "holds every weight that the loss is to move."
+    "If both losses are to train the same network, make all backward calls first, then "
+    "all steps. If two networks are trained against each other (GAN, actor and critic), "
+    "compute the second loss again after the step. That is right only if the optimizer of "
+    "that loss holds every weight that the loss is to move."
 )
 PARTS = (
     "Collect the parts in a list, and make one tensor of them at the end by torch.stack or "
