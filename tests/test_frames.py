@@ -1,6 +1,7 @@
 """Whose line it is: of a program, and not of a library."""
 
 import inspect
+import weakref
 from pathlib import Path
 
 import torch
@@ -39,3 +40,15 @@ def test_frames_are_those_of_the_caller_from_within():
     assert inner.f_code is within.__code__
     assert others[:2] == [here, here.f_back]
     assert list(frames(here)) == others
+
+
+def test_what_a_caller_holds_goes_when_it_returns():
+    class Held:
+        pass
+
+    def caller():
+        held = Held()
+        next(frames())
+        return weakref.ref(held)
+
+    assert caller()() is None
