@@ -174,11 +174,11 @@ print(f"{rate:.3f}")
 # comes through the squares alone. The way through heat has been forgotten.
 #
 # .. dropdown:: May I check any gradient in this way?
-#
-#    Yes, whoever computed it, if the function is smooth where you stand, without a kink or
-#    a jump nearby, and if it gives the same answer when it is asked twice. So switch
-#    dropout off. And compute in float64, as NumPy does here: in float32 a small change may
-#    drown in rounding.
+#    Yes, whoever computed it, if three things hold. The function is smooth where you stand,
+#    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
+#    switch dropout off. And nothing in it is kept from the gradient on purpose, as by
+#    ``detach``. Compute in float64, as NumPy does here, because in float32 a small change
+#    may drown in rounding. (:ref:`fix-finite-differences` helps when the two disagree.)
 #
 # .. admonition:: Remember
 #

@@ -52,8 +52,8 @@ in_one_piece
 # %%
 # Each unit costs us 2. Why is the price −4, then, and not −2? To decide which way to turn a
 # stove, we have to know how fast the bill rises *from here on*. When we burn more, the next
-# unit has to be paid, and all the units before it get dearer as well. Two is the average
-# cost of a unit, and four is the rate at which the bill rises.
+# unit has to be paid, and all the units before it get dearer as well. Two is what a unit
+# costs on average, and four is the rate at which the bill rises.
 #
 # .. predict::
 #    :for: the two prices

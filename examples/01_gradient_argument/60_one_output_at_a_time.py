@@ -69,7 +69,8 @@ except RuntimeError as error:
 # also goes through the cat's product, with the price 0.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
-# ``retain_graph=True``. Let us do that in a loop, and collect both gradients:
+# ``retain_graph=True``. (``retain_grad`` is something else: it keeps a gradient.) Let us do
+# that in a loop, and collect both gradients:
 #
 # .. predict::
 #    :value: 1

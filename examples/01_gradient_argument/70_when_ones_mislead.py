@@ -150,9 +150,9 @@ print("beside the new two:", beside_new)
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the whole batch with respect to the weights, and the mixing is a part of that
 # loss. The trouble begins when you want the gradient of each output with respect to *its
-# own sample*, as in the next pages. If such gradients stand in the loss itself
-# (:ref:`gradient-penalty`, :ref:`pinn`), use a layer that does not look at the batch,
-# ``LayerNorm`` for example.
+# own sample*, for example to draw it (:ref:`seeing-the-gradient`). If such gradients stand
+# in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer that does not look
+# at the batch, ``LayerNorm`` for example.
 #
 # .. _stop-the-mixing:
 #
@@ -244,8 +244,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    It is not. ``eval()`` keeps the samples apart, but each of them still has two outputs,
 #    and ones add the slope of the warmth to that of the rain. With a 1 in the first column
 #    and 0 in the second, as for the cat on the last page, you get the rain alone. In
-#    training mode that would not do: it adds up how each sample moves the rain of all
-#    three. There you ask for one output at a time.
+#    training mode this ``v`` would add up how each sample moves the rain of all three, and
+#    you have to ask for one output at a time.
 
 weather = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2)).double()
 weather(others)  # in training mode, so that it collects a mean and a spread
