@@ -66,8 +66,7 @@ v
 # they should be. If it were 5/6 for every image, the learning rate could make up for it.
 # But the next image has another number of measured pixels, and so another factor. An image
 # with few measured pixels hardly counts.
-#
-# Neither number looks wrong, and neither raises an error. So when you meet a new way to
+# Both ways look right, and neither raises an error. So when you meet a new way to
 # combine losses, ask which ``v`` it sends to them. These are the usual ones:
 #
 # =======================================  ================================================
@@ -82,7 +81,7 @@ v
 #
 # .. dropdown:: Two walks, and no ``retain_graph``?
 #
-#    Each of the two numbers has a graph of its own down to ``losses``, and the walk ends
+#    Each of the two means has a graph of its own down to ``losses``, and the walk ends
 #    there. So no part of a graph was walked twice.
 #
 # Three times for the edge
