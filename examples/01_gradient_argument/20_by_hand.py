@@ -174,6 +174,7 @@ print(f"{rate:.3f}")
 # comes through the squares alone. The way through heat has been forgotten.
 #
 # .. dropdown:: May I check any gradient in this way?
+#
 #    Yes, whoever computed it, if three things hold. The function is smooth where you stand,
 #    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
 #    switch dropout off. And nothing in it is kept from the gradient on purpose, as by

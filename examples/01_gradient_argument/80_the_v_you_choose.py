@@ -66,6 +66,7 @@ v
 # they should be. If it were 5/6 for every image, the learning rate could make up for it.
 # But the next image has another number of measured pixels, and so another factor. An image
 # with few measured pixels hardly counts.
+#
 # Both ways look right, and neither raises an error. So when you meet a new way to
 # combine losses, ask which ``v`` it sends to them. These are the usual ones:
 #
