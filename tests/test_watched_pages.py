@@ -49,7 +49,7 @@ SHOWN = {
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
     "docs/answers/one-call-or-two.md": {"not-finite"},
     "docs/answers/optimizers.md": {"gradients-accumulate"},
-    "docs/answers/second-time.md": {"gradients-accumulate"},
+    "docs/answers/second-time.md": {"gradients-accumulate", "not-finite"},
     "docs/answers/shape-of-v.md": {
         "extra-gradients-dropped",
         "gradient-cast",
@@ -80,7 +80,6 @@ SHOWN = {
     },
     "docs/fix/zeros.md": {"clamp-outside", "ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
-    "examples/01_gradient_argument/60_one_output_at_a_time.py": {"not-finite"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
     "examples/02_jacobians/20_the_whole.py": {"jacobian-of-a-closure"},

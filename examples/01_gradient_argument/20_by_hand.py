@@ -30,16 +30,19 @@ the stoves, one operation at a time, and without the table. It is a short walk, 
 # ``y = stack([heat, fuel])``    the two in one tensor   ``[6, 14]``
 # =============================  ======================  ===================
 #
-# The walk goes through this list from the bottom to the top, and asks each operation one
-# question: *given the price of your result, what is the price of each of your inputs?* The
-# price of a number is the rate at which our earnings rise with it.
+# So far only the outputs had a price. From now on every number in this list has one: the
+# rate at which our earnings rise with it. The walk goes through the list from the bottom to
+# the top, and asks each operation one question: *given the price of your result, what is
+# the price of each of your inputs?*
 #
 # - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
 #   has the price −3.
 # - ``fuel`` is the sum of the squares. If one of the squares grows, fuel grows by the same
 #   amount. So each square has the price of fuel: ``[-3, -3, -3]``.
 # - ``squares`` is ``x**2``, and the slope of a square is twice the setting, here 2, 4 and
-#   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``.
+#   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``. This
+#   is the chain rule of school, :math:`f'(g)\cdot g'`: :math:`g` is the square, :math:`f`
+#   is what we earn with it, and :math:`f'(g)` is its price, −3.
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
 #
@@ -78,10 +81,28 @@ print("x      ", x.grad)
 # stove, you get more heat *and* burn more fuel. The first stove earns 10 with its heat and
 # loses 6 with its fuel, which makes 4. The other two lose more than they earn.
 #
-# Here is the walk as a picture. Below the table stands the graph: each box is a tensor,
-# with its value and the price that arrives there. *Previous* and *Next* go through the
-# walk, step by step. Then move a stove, and after that a price. Which of the prices on the
-# way depend on the settings, and which on ``v`` alone?
+# Adding is easy to forget where nothing seems to meet. A product hands to each of its two
+# factors the price of the result times the *other* factor.
+#
+# .. predict::
+#    :for: the price of the setting
+#
+#    Somebody writes the fuel of the third stove as ``s * s`` instead of ``s**2``. The
+#    setting is 3, and the price of the fuel is −3. Which price arrives at ``s``?
+
+s = torch.tensor(3.0, requires_grad=True)
+(s * s).backward(torch.tensor(-3.0))
+s.grad
+
+# %%
+# Not −9. The product hands −9 to its first factor and −9 to its second, and both of them
+# are ``s``. So two prices arrive, and they make −18, as they did with the slope of the
+# square. Wherever a number is used several times, each use sends back a price of its own.
+#
+# Here is the whole walk as a picture. Below the table stands the graph: each box is a
+# tensor, with its value and the price that arrives there. *Previous* and *Next* go through
+# the walk, step by step. Then move a stove, and after that a price. Which of the prices on
+# the way depend on the settings, and which on ``v`` alone?
 
 import pullback
 
@@ -121,17 +142,16 @@ by_walk = through_squares + through_heat  # x was used twice: add
 by_walk
 
 # %%
-# This walk is what people call *backpropagation*, and the rule by which each operation
-# turns the prices of its result into those of its inputs is the *chain rule*. For one
-# set of prices one walk is enough, however many outputs there are, and it goes through
-# each operation once. It gives the product ``v @ J``, and not each row of the table by
-# itself.
+# People call this walk *backpropagation*. One walk is enough for one set of prices, however
+# many outputs there are, and it goes through each operation once. What it brings is the
+# product ``v @ J``, in which the rows are already added up. If you want a row by itself,
+# that takes a walk of its own (:ref:`one-output-at-a-time`).
 #
 # Trying it out
 # -------------
 #
-# And if you don't trust the walk, try it out. Turn up the first stove by a thousandth, and
-# look at what happens to our earnings:
+# And if you don't trust the walk, there is an experiment that needs no calculus. Turn up
+# the first stove by a thousandth, and look at what happens to our earnings:
 
 
 def worth(x):
@@ -145,33 +165,22 @@ print(f"{rate:.3f}")
 # %%
 # This is nearly the 4 of our walk. It is a little less, because the fuel rises faster and
 # faster during the turn. A smaller turn comes closer to 4, until the rounding errors of
-# the computer take over.
+# the computer take over. But we have learned about one stove only. For a million weights
+# the experiment has to be repeated a million times, where a single walk is enough.
 #
-# Now suppose that your pencil says −6 for the first stove. The trial says that PyTorch is
-# right. To find the step, compare your numbers with what arrived on the way: if they agree
-# at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what comes
-# through the squares alone. The way through heat has been forgotten.
+# Now suppose that your pencil says −6 for the first stove. The experiment says that PyTorch
+# is right. To find the step, compare your numbers with what arrived on the way: if they
+# agree at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what
+# comes through the squares alone. The way through heat has been forgotten.
 #
 # .. dropdown:: May I check any gradient in this way?
 #
-#    Yes, whoever computed it, if the function is smooth where you stand, without a kink or
-#    a jump nearby, and if it gives the same answer when it is asked twice. So switch
-#    dropout off. And compute in float64, as NumPy does here: in float32 a small change may
-#    drown in rounding.
+#    Yes, whoever computed it, if three things hold. The function is smooth where you stand,
+#    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
+#    switch dropout off. And nothing in it is kept from the gradient on purpose, as by
+#    ``detach``. Compute in float64, as NumPy does here, because in float32 a small change
+#    may drown in rounding. (:ref:`fix-finite-differences` helps when the two disagree.)
 #
-# .. dropdown:: When there is only one output
-#
-#    Little changes. The table then has one row, which PyTorch gives the shape of ``x``, and
-#    ``v`` has one price. Below, the only output is the heat, with the price 1 and then 100.
-#    With the price 1 the row stays what it is, so this is what PyTorch takes if you pass
-#    nothing.
-
-for price in (1.0, 100.0):
-    setting = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    setting.sum().backward(torch.tensor(price))
-    print(setting.grad)
-
-# %%
 # .. admonition:: Remember
 #
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
@@ -209,7 +218,7 @@ J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 rules = [lambda x: x.sum(), lambda x: (x**2).sum(), lambda x: x[0] * x[1]]
 steps = h * np.eye(3)
 nudged = [
-    [(rule(settings + s) - rule(settings - s)) / (2 * h) for s in steps] for rule in rules
+    [(rule(settings + d) - rule(settings - d)) / (2 * h) for d in steps] for rule in rules
 ]
 np.testing.assert_allclose(nudged[:2], J, rtol=1e-6)
 np.testing.assert_allclose(nudged[2], [2, 1, 0], atol=1e-6)
@@ -219,7 +228,7 @@ np.testing.assert_array_equal(x.grad, by_walk)
 assert 3.99 < rate < 4
 assert through_squares[0] == -6
 assert turned.grad.tolist() == [14, 3, -8]
-assert setting.grad.tolist() == [100, 100, 100]
+assert s.grad == -18
 
 again = torch.tensor(settings, requires_grad=True)
 squares, heat = again**2, again.sum()

@@ -57,9 +57,9 @@ x.grad
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``. (For tensors in between, PyTorch keeps no
-# gradient unless you ask for it with ``retain_grad``.) Both may have as many dimensions as
-# you like.
+# made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
+# dimensions as you like. (For tensors on the way from ``x`` to ``y``, PyTorch keeps no
+# gradient unless you ask for it with ``retain_grad``.)
 #
 # Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
 # no others.
@@ -72,11 +72,12 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 # %%
 # .. dropdown:: And the table, when x is a matrix?
 #
-#    It still has one row for each result, here four. Each of these rows has an entry for
-#    every setting, and looks like ``x``. So the table is kept in a tensor of the shape
-#    ``(4, 4, 3)``: the shape of ``y`` followed by the shape of ``x``. The idea is the same,
-#    each row times its price, and add. If ``y`` is a matrix, too, there is a row for each
-#    of its entries, and twelve entries make a table of the shape ``(4, 3, 4, 3)``.
+#    There is still one row for each result, here four. A row holds twelve rates, one for
+#    each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So the whole
+#    table is a tensor of the shape ``(4, 4, 3)``: the shape of ``y`` followed by the shape
+#    of ``x``. The idea is the same, each row times its price, and add. If ``y`` is a
+#    matrix, too, there is a row for each of its entries, and twelve entries make a table of
+#    the shape ``(4, 3, 4, 3)``.
 
 settings = x.detach()
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
@@ -101,8 +102,8 @@ except RuntimeError as error:
 # %%
 # ``grad_output[0]`` is the ``v`` that you passed, and ``output[0]`` is your ``y``. (A call
 # may start from several tensors at once, so PyTorch counts them, from 0.) The message says:
-# *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet it, the second shape is
-# the one that ``v`` should have.
+# *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet this message, the second
+# shape is the one that ``v`` should have.
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
@@ -111,9 +112,12 @@ except RuntimeError as error:
 # A number is not a vector with one entry
 # ---------------------------------------
 #
-# The rule is taken literally. Here ``y`` is the heat of all four days together, a single
-# number of the shape ``()``. A ``v`` of the shape ``(1,)`` holds one price as well, and
-# still it is refused:
+# Now ``y`` is the heat of all four days together. It is a single number, of the shape
+# ``()``, and so we need a single price.
+#
+# .. admonition:: Predict
+#
+#    Will PyTorch accept ``torch.tensor([1.0])``, which holds one price?
 
 total = x.sum()
 try:
@@ -122,8 +126,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Write ``torch.tensor(1.0)``, without the brackets. What counts is that the two shapes are
-# the same:
+# There is one price, as there should be, and still it is refused. It is not enough that the
+# *numbers of entries* agree: the two shapes have to be the same. A tensor of the shape
+# ``(1,)`` has one dimension, and ``y`` has none. Write ``torch.tensor(1.0)``,
+# without the brackets:
 #
 # ==============  ==============  =========
 # shape of ``y``  shape of ``v``  accepted?
@@ -133,21 +139,17 @@ except RuntimeError as error:
 # ``(1,)``        ``(1,)``        yes
 # ==============  ==============  =========
 #
-# Or pass nothing. When ``y`` holds a single number, PyTorch fills in a 1 of the right shape
-# itself, whether ``y`` has the shape ``()``, ``(1,)`` or ``(1, 1)``.
-#
-# .. dropdown:: And if the single number is complex?
-#
-#    Then PyTorch fills in nothing, and a call without ``v`` is refused.
+# Or pass nothing. When ``y`` holds a single real number, PyTorch fills in a 1 of the right
+# shape itself, whether ``y`` has the shape ``()``, ``(1,)`` or ``(1, 1)``.
 #
 # In the same way, when ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or
 # ``(4, 1)`` is refused. People write such a ``v`` when they take it from a textbook, where
-# a vector is a row or a column. Our ``y`` is neither: it has one dimension, and so must its
-# ``v``.
+# a vector is either a row or a column. Our ``y`` is neither a row nor a column. It has one
+# dimension, and so must its ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
-# in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they
-# have to be in a tensor, on the same device as ``y``. A list of numbers is refused.
+# in your prices. A price may be negative, zero, or as large as you like. But the prices
+# have to be in a tensor, on the same device as ``y``: a list of numbers is refused.
 #
 # When y is a matrix
 # ------------------
@@ -189,10 +191,10 @@ x.grad
 #    :label: y
 #    :for: the shape of v
 #
-#    These lines are refused. ``w`` has three entries, the heat that each stove gives per
-#    unit of its setting, and ``y = x @ w`` is the heat of each day: every setting times the
-#    heat per unit of its stove, added up. The author wants ``w.grad``, for the four prices
-#    of the days:
+#    Some stoves give more heat than others. ``w`` says how much heat each of the three
+#    gives per unit of its setting, and ``y = x @ w`` is the heat of each day: on the first
+#    day that is ``1*w[0] + 2*w[1] + 3*w[2]``. The author of these lines wants ``w.grad``,
+#    for the four prices of the days, and the last line is refused:
 #
 #    .. code-block:: python
 #
@@ -200,20 +202,23 @@ x.grad
 #       y = x @ w
 #       y.backward(torch.ones_like(w))
 #
-#    What did the author think, and how do you repair the last line? Which shapes do
-#    ``v``, ``w.grad`` and ``x.grad`` have then?
+#    What did the author think, and how do you repair the line? Which shapes do ``v``,
+#    ``w.grad`` and ``x.grad`` have then?
 #
 # .. dropdown:: Answer
 #
 #    The author has made ``v`` look like the tensor whose gradient is wanted. But ``v``
 #    looks like ``y``, so it has the shape ``(4,)``, and the four prices go into it. Now
 #    ``w.grad`` has the shape ``(3,)``, and because ``x`` requires gradients too, the same
-#    call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like its tensor.
+#    call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like its tensor. The first
+#    entry of ``w.grad`` is what the first stove's settings on the four days are worth:
+#    :math:`1\cdot1+10\cdot1+5\cdot2+2\cdot4=29`.
 
 days, per_unit = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
 heat = days @ per_unit
 heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
 print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.shape)
+per_unit.grad
 
 # %%
 # .. dropdown:: How we checked this page
@@ -229,6 +234,7 @@ by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(x.grad, 2 * settings * v)
 assert torch.equal(per_unit.grad, day_prices @ settings)
+assert per_unit.grad[0] == 29
 for of_y, of_v, accepted in [((), (), True), ((), (1,), False), ((1,), (1,), True)]:
     alone = torch.full(of_y, 3.0, requires_grad=True)
     try:
@@ -268,11 +274,6 @@ for output, attempt in [
         refused.append(str(error))
 assert all("Mismatch in shape" in message for message in refused)
 assert len(refused) == 4
-try:
-    torch.tensor(1j, requires_grad=True).square().backward()
-except RuntimeError as error:
-    refused = str(error)
-assert "only for real scalar outputs" in refused
 try:
     x.sum(dim=1).backward([1.0, 1.0, 1.0, 1.0])  # a list is no tensor
 except TypeError as error:

@@ -4,11 +4,10 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-The first page has said what ``v`` is: the gradient of the number that you care about. But
-our prices never changed, and in a training loop nobody sets any. What does ``v`` look like
-there, which sign does it have, and how does it get to the layers? And what do you do when
-the rest of your calculation is not in PyTorch at all, but in a renderer, or on somebody
-else's computer? The questions have the same answer.
+So far we have set the prices by hand. In a training loop nobody sets any, and yet some
+``v`` arrives at the network in every step. Where does it come from? Once you know, you can
+do something that looks impossible: train through a renderer, a simulation or another
+person's computer, into which PyTorch cannot look at all.
 """
 
 # %%
@@ -16,9 +15,19 @@ else's computer? The questions have the same answer.
 # ------------------
 #
 # The house has a new contract. A unit of heat is still worth 10 to us, but now the price of
-# fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7` (the 7 only
-# keeps the numbers small). We write down what the heating is worth, and let PyTorch
-# differentiate all of it:
+# fuel grows with the amount that we burn: each unit costs :math:`\text{fuel}/7`, so that
+# the bill is :math:`\text{fuel}^2/7`. We write down what the heating is worth, and let
+# PyTorch differentiate all of it. ``worth(y)`` is a single number, so the call needs no
+# argument. On the way back to ``x``, the walk passes ``y``, and a pair of prices arrives
+# there again, although this time nobody has set the second one.
+#
+# .. predict::
+#    :value: 1
+#    :item: 1
+#    :for: the price of fuel
+#
+#    At the settings 1, 2 and 3 we burn 14 units of fuel. Each of them costs 2, and the bill
+#    is 28. The price of heat at ``y`` is 10. What is the price of fuel?
 
 import torch
 
@@ -41,13 +50,10 @@ in_one_piece = x.grad
 in_one_piece
 
 # %%
-# ``worth(y)`` is a single number, so the call needs no argument. On the way back to
-# ``x``, the walk passes ``y``, and what arrives there is a pair of prices again, 10 and
-# −4. This time nobody has set the second one. It follows from the contract.
-#
-# At the moment we burn 14 units of fuel, and the bill is 28, which is 2 for each unit. Why
-# is the price −4, then, and not −2? To decide which way to turn a stove, we have to know
-# how fast the bill rises *from here on*, and the next unit costs more than those before it.
+# Each unit costs us 2. Why is the price −4, then, and not −2? To decide which way to turn a
+# stove, we have to know how fast the bill rises *from here on*. When we burn more, the next
+# unit has to be paid, and all the units before it get dearer as well. Two is what a unit
+# costs on average, and four is the rate at which the bill rises.
 #
 # .. predict::
 #    :for: the two prices
@@ -64,7 +70,8 @@ y_more.grad
 # %%
 # Heat has kept its price. The rate at which the bill rises is its derivative,
 # :math:`2\cdot\text{fuel}/7`. At 14 units this was 4, and at 29 it is
-# :math:`2\cdot29/7\approx8.29`. This is what ``v`` is in general: **the rates at which the
+# :math:`2\cdot29/7\approx8.29`. So a price may depend on where you stand, and it becomes
+# stale when you move. This is what ``v`` is in general: **the rates at which the
 # number that you care about changes, one rate for each entry of y, at the values that y has
 # now.** In other words, it is the gradient of everything that comes after ``y``.
 #
@@ -113,9 +120,9 @@ prediction.grad
 # *more is worse*, and the optimizer goes against it.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
-# direction the output is wrong, and how much this matters. The last layer turns it into a
-# ``v`` for the layer before it, and so on, in the walk of :ref:`every-number-by-hand`. The
-# walk ends at the first layer that is trained.
+# direction the output is wrong, and how much this matters. The last layer turns this ``v``
+# into gradients for its own weights and a ``v`` for the layer before it, and so it goes on,
+# in the walk of :ref:`every-number-by-hand`, as far back as there are weights to train.
 #
 # .. dropdown:: The many names of v
 #
@@ -149,8 +156,8 @@ def consultant(y):
 
 x.grad = None
 y = house(x)
-value, prices = consultant(y.detach().numpy())
-v = torch.from_numpy(prices).to(y)  # in the dtype of y
+value, prices = consultant(y.detach().numpy().copy())  # numbers, without the graph
+v = torch.from_numpy(prices).to(y)  # a tensor again, in the dtype of y
 y.backward(v)
 x.grad
 
@@ -158,7 +165,11 @@ x.grad
 # The result is the same as in one piece, and this is what the ``gradient`` argument is made
 # for. What PyTorch cannot see, somebody else has to differentiate. They only have to tell
 # us the gradient of their number with respect to ``y``. We pass it as ``v``, and
-# ``backward`` carries it on to ``x``:
+# ``backward`` carries it on to ``x``. In programs that make 3D objects from a description
+# in words you find the line ``latents.backward(gradient=grad)``. There, ``latents``
+# describes a picture of the object, and a second network has estimated, for each of its
+# numbers, how fast the fit with the words gets worse when this number rises. That is
+# ``grad`` (:ref:`score-distillation`). Here is our own cut:
 
 edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
 numbers = {"x": x, "y": y, "worth": torch.tensor(value)}
@@ -190,7 +201,7 @@ pullback.draw.graph(edges, numbers, v=1, cut=[("y", "worth")])
 #    their graph, and let the second half start there. Programs are cut like this when the
 #    halves run on different machines, or when the gradient is to be changed before it goes
 #    on. After the first call below, ``x.grad`` is still ``None``, because that walk ends at
-#    ``start``. Then we hand over what it has brought there.
+#    ``start``. Then we hand over ``start.grad``.
 
 x.grad = None
 y = house(x)
@@ -201,25 +212,20 @@ y.backward(start.grad)  # and this one goes on from there
 x.grad
 
 # %%
-# .. dropdown:: If the other program writes into what it gets
-#
-#    ``y.detach()`` shares its memory with ``y``. If foreign code such as our consultant's
-#    changes the numbers in its array, it changes ``y`` as well. Hand it a copy,
-#    ``y.detach().numpy().copy()``.
-#
 # What v does not know
 # --------------------
 #
 # ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out,
 # and that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
-# consultant's prices do not contain it:
+# consultant's prices do not contain it. So we call ``backward`` a second time, on the wear.
+# It is a cost, hence the minus, and ``backward`` adds the result to what is in ``x.grad``:
 
 x.grad = None
 y = house(x)
 y.backward(v)
 through_y = x.grad.clone()  # a copy, because x.grad is about to change
 wear = 2 * x[0]
-(-wear).backward()  # adds to x.grad what does not pass through y
+(-wear).backward()
 print(through_y)
 x.grad
 
@@ -227,14 +233,7 @@ x.grad
 # Without the second call it would look as if the first stove still earned 2. With the wear
 # it earns nothing. A penalty on the weights, which is part of many losses, is like the
 # wear: it depends on the weights without passing through the predictions. Whatever does
-# not pass through the cut has to be added like this.
-#
-# .. dropdown:: And second derivatives?
-#
-#    ``v`` is handed over as plain numbers. They do not say how the prices themselves would
-#    change. For the gradient this is enough. Second derivatives, which are the subject of
-#    :ref:`once-more`, lose a part at such a cut, because for them the change of the
-#    prices counts as well.
+# not pass through the cut has to be added in this way.
 #
 # .. admonition:: Remember
 #
@@ -245,18 +244,31 @@ x.grad
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``. What depends on ``x`` without passing through ``y`` has to be added.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: x.grad with yesterday's prices
 #
-#    Take the sum of the squared errors instead of the mean (``reduction="sum"``). What
-#    becomes of ``v``, and so of every gradient in the network? Which learning rate would
-#    lead to the same step of plain SGD?
-#
+#    The next day the stoves are at 4, 2 and 1, and we burn 21 units of fuel. The consultant
+#    has not answered yet, and so the program passes yesterday's prices, ``[10, -4]``. Is
+#    there an error? What arrives in ``x.grad``? Which stove would the program turn up, and
+#    is that right?
+
+next_day = torch.tensor([4.0, 2.0, 1.0], requires_grad=True)
+house(next_day).backward(torch.tensor([10.0, -4.0]))
+stale = next_day.grad
+stale
+
+# %%
 # .. dropdown:: Answer
 #
-#    Each entry of ``v``, and with it every gradient, is four times as large, because the
-#    division by the four samples is gone. A quarter of the learning rate gives the same
-#    step.
-#
+#    There is no error, because the shape is right. With yesterday's prices the third stove
+#    seems to earn 2, and the program turns it up. But at 21 units the bill rises at the
+#    rate :math:`2\cdot21/7=6`, the prices are ``[10, -6]``, and every stove loses:
+
+next_day.grad = None
+worth(house(next_day)).backward()
+next_day.grad
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The consultant's prices and the finished gradients are compared with small steps, and
@@ -276,20 +288,22 @@ torch.testing.assert_close(through_y.double(), whole)
 torch.testing.assert_close(slopes(worth, house(settings)), v.double())
 torch.testing.assert_close(y_more.grad, torch.tensor([10.0, -2 * 29 / 7]))
 torch.testing.assert_close(start.grad, v)
+by_step = slopes(lambda x: worth(house(x)), next_day.detach().double())
+torch.testing.assert_close(next_day.grad.double(), by_step, rtol=1e-5, atol=0)
+assert stale[2] > 0 > next_day.grad.max()
 with_wear = slopes(lambda x: worth(house(x)) - 2 * x[0], settings)
 torch.testing.assert_close(x.grad.double(), with_wear)
 
 mean_v = prediction.grad
 torch.testing.assert_close(mean_v, 2 * (prediction.detach() - target) / 4)
-total = torch.nn.functional.mse_loss(prediction, target, reduction="sum")
-torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v)
 pairs = torch.arange(8.0).reshape(4, 2).requires_grad_()
 torch.nn.functional.mse_loss(pairs, torch.ones(4, 2)).backward()
 torch.testing.assert_close(pairs.grad, 2 * (pairs.detach() - 1) / 8)
 
 # %%
 # **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it
-# asks for, and when that is what you want.
+# asks for, and when that is what you want. If you are about to cut a program of your own,
+# read :ref:`external-loss` before you do.
 #
 # .. asked: where does v come from; upstream gradient; what is grad_output in a layer;
 #    gradient of the loss with respect to the output; incoming gradient of a layer; part

@@ -138,9 +138,10 @@ for k in range(3):
 
 # %%
 # Most often the rows are the samples of a batch, and the function is a network with one
-# output for each sample. If it treats each sample by itself, ones give the gradient of each
-# output with respect to its own sample. This is how people see which part of an input a
-# network reacts to, as :ref:`seeing-the-gradient` does.
+# output for each sample. Ones then give the gradient of each output with respect to its own
+# sample, if no sample has an influence on the output of another. Most layers treat each
+# sample by itself, and two pages from here we meet one that does not. This is how people
+# see which part of an input a network reacts to (:ref:`seeing-the-gradient`).
 #
 # .. dropdown:: The same with a network
 #
@@ -165,16 +166,15 @@ first.grad
 # What ones do to the weights
 # ---------------------------
 #
-# In a network, the same call fills the gradients of the weights, too, and these are a
-# different matter. Each sample is used by one output, but the weights are used by *all*
-# outputs. Take a network with a single weight:
+# The same call also fills the gradients of the weights. Take the smallest network there is,
+# with one weight ``w``, which multiplies each sample:
 #
 # .. predict::
 #    :for: w.grad
 #
-#    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``.
-#    The slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad``
-#    after ``y.backward(torch.ones(3))``?
+#    ``y = w * s``, for the three samples ``s = [2, 3, 4]``. The slope of :math:`w\,s` with
+#    respect to :math:`w` is :math:`s`. What is in ``w.grad`` after
+#    ``y.backward(torch.ones(3))``?
 
 w = torch.tensor(5.0, requires_grad=True)
 s = torch.tensor([2.0, 3.0, 4.0])
@@ -182,16 +182,19 @@ s = torch.tensor([2.0, 3.0, 4.0])
 w.grad
 
 # %%
-# It is :math:`2+3+4`: the slopes have been added up over the samples. For training this is
-# what you want: the gradient of the total loss of a batch. If you expected three slopes, no
-# ``v`` can give them in one call of ``backward``, because ``w.grad`` has the shape of ``w``
-# and holds one number. How to keep them apart is shown in part 2, in
-# :ref:`one-jacobian-per-sample`.
+# Not three slopes, but :math:`2+3+4`. A point was used by one output only, and zeros were
+# added to its slope. The weight is used by *all* outputs, so in its column of the table
+# there are three slopes, and they are added up.
+#
+# If the outputs are losses, this is what training wants: the gradient of the total loss of
+# a batch. If you want the three slopes, no ``v`` can give them in one call of ``backward``,
+# because ``w.grad`` has the shape of ``w``, and there is room for one number. Part 2 shows
+# how to keep them apart (:ref:`one-jacobian-per-sample`).
 #
 # .. admonition:: Remember
 #
-#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same, if ``y``
-#      is real: the gradient of the sum of all outputs.
+#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
+#      gradient of the sum of all outputs.
 #    - If each input is used by only one output, you get the derivative of that output with
 #      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.
@@ -236,13 +239,6 @@ mixed = torch.softmax(x, 0) * x.cumsum(0)
 (ones,) = torch.autograd.grad(mixed, x, torch.ones(5), retain_graph=True)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
-turned = torch.ones(2, dtype=torch.complex64, requires_grad=True) * 1j
-turned.backward(torch.ones_like(turned), retain_graph=True)
-try:
-    turned.sum().backward()
-except RuntimeError as error:
-    refused = str(error)
-assert "only for real scalar outputs" in refused
 (mean,) = torch.autograd.grad((x**2).mean(), x)
 torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]

@@ -98,11 +98,10 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # -------------------------------
 #
 # Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
-# the mean of the batch and divides by its spread. (The spread is the standard deviation,
-# apart from a tiny number that is added. It says how far the numbers in the batch usually
-# lie from their mean.) Here is a small network with such a layer. We compute the gradient
-# of its first output with respect to the first sample in two ways: with ones, and by asking
-# for this output alone:
+# the mean of the batch and divides by its spread, which says how far the numbers in the
+# batch usually lie from their mean. Here is a small network with such a layer. We compute
+# the gradient of its first output with respect to the first sample in two ways: with ones,
+# and by asking for this output alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -121,14 +120,14 @@ def first_sample(batch):
     return ones[0], alone[0]
 
 
-training = first_sample(samples)
-print("with ones:      ", training[0])
-print("the first alone:", training[1])
+with_ones, beside_old = first_sample(samples)
+print("with ones:      ", with_ones)
+print("the first alone:", beside_old)
 
 # %%
-# The two differ. With ones, the gradient also contains how the first sample moves the
-# outputs of the *other* two, through the mean and the spread. So let us keep to the first
-# output alone.
+# The two differ. When the first sample changes, so do the mean and the spread of the batch,
+# and with them the outputs of the *other* two samples. Ones add all of this up. So let us
+# keep to the first output alone.
 #
 # .. admonition:: Predict
 #
@@ -139,9 +138,9 @@ print("the first alone:", training[1])
 others = samples.detach().clone()
 others[1:] += 1.0  # two new samples beside the first
 others.requires_grad_()
-moved = first_sample(others)
-print("beside the old two:", training[1])
-print("beside the new two:", moved[1])
+ones_beside_new, beside_new = first_sample(others)
+print("beside the old two:", beside_old)
+print("beside the new two:", beside_new)
 
 # %%
 # It is another gradient. By asking for one output we have kept the other *outputs* out of
@@ -151,16 +150,9 @@ print("beside the new two:", moved[1])
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the whole batch with respect to the weights, and the mixing is a part of that
 # loss. The trouble begins when you want the gradient of each output with respect to *its
-# own sample*.
-#
-# .. dropdown:: Who wants that while the network is being trained?
-#
-#    Somebody whose loss contains the slopes of the network. Suppose that it should learn
-#    how a hot cup cools down, and that the law says how fast the temperature falls. The
-#    loss then compares the slope of the output, at each moment, with the law (:ref:`pinn`).
-#    Or the loss punishes steep slopes, so that the output does not jump when the input
-#    changes a little (:ref:`gradient-penalty`). In such a network, use a layer that does
-#    not look at the batch, ``LayerNorm`` for example, instead of BatchNorm.
+# own sample*, for example to draw it (:ref:`seeing-the-gradient`). If such gradients stand
+# in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer that does not look
+# at the batch, ``LayerNorm`` for example.
 #
 # .. _stop-the-mixing:
 #
@@ -169,20 +161,21 @@ print("beside the new two:", moved[1])
 #
 # If the network has been trained, and BatchNorm is all that mixes in it, call ``eval()``
 # before you ask it. BatchNorm, with its default settings, then no longer looks at the
-# batch. It uses a mean and a spread that it has stored, so that each sample goes through
-# this network alone. Here each sample has one output, and so ones are right:
+# batch. It uses a mean and a spread that it has collected from the batches that it saw in
+# training mode, here those of our calls above. So each sample goes through the network
+# alone. And because each sample has one output, ones are right:
 
 network.eval()
 for batch in (samples, others):
-    ones, alone = first_sample(batch)
-    print("with ones:      ", ones)
-    print("the first alone:", alone)
+    in_eval = first_sample(batch)
+    print("with ones:      ", in_eval[0])
+    print("the first alone:", in_eval[1])
 
 # %%
 # All four agree, with ones or without, and whoever else is in the batch. It is the gradient
-# of the function that you use after training. The numbers differ from those above, because
-# the layer now uses the mean and the spread that it has stored, and no longer those of the
-# batch. Call ``network.train()`` before you train on.
+# of the function that you use after training. (In training mode the network is another
+# function, and so the numbers above were others.) Call ``network.train()`` before you train
+# on.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you each output's derivative with respect to its own input. This
@@ -191,15 +184,11 @@ for batch in (samples, others):
 # .. dropdown:: Other functions that mix
 #
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
-#    that compare samples with each other. A softmax over the *classes* mixes no samples.
-#    But there each sample has several outputs that use the same inputs, and ones add these
-#    up as well. So the ones return zeros again, up to rounding, because the probabilities
-#    of each sample add up to 1.
+#    that compare samples with each other. ``eval()`` changes none of these.
 #
-#    ``eval()`` changes none of these, nor a BatchNorm that stores nothing
-#    (``track_running_stats=False``). And ``nn.LSTM`` takes the *second* dimension for the
-#    samples. If yours are in the first, it reads them as one text, unless it was made with
-#    ``batch_first=True``.
+#    A softmax over the *classes* mixes no samples. But there each sample has several
+#    outputs that use the same inputs, and ones add these up as well. So the ones return
+#    zeros again, up to rounding, because the probabilities of each sample add up to 1.
 #
 # How to find out
 # ---------------
@@ -212,7 +201,7 @@ def listens_to(network):
     y = network(samples)
     for k in range(3):
         (received,) = torch.autograd.grad(y[k, 0], samples, retain_graph=True)
-        print(received.abs().sum(dim=1) > 0)
+        print(received.abs().sum(dim=1) > 0)  # for each sample: has it received anything?
 
 
 listens_to(network.train())
@@ -221,25 +210,14 @@ listens_to(network.eval())
 # %%
 # In training mode every output depends on all three samples, so ones would mix them. In
 # eval mode each output listens to its own sample only, and all other places are ``False``.
-#
-# .. dropdown:: The same in one call
-#
-#    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. It
-#    computes again in float64 what may be rounding. If a network in half precision refuses
-#    that, a weak influence of another sample passes for rounding, and it says ``False``.
-#    It takes a walk for each sample, so of a large batch, ask about a part.
+# ``pullback.mixing`` asks the outputs in the same way for you:
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 
 # %%
-# .. dropdown:: What such a test can miss
-#
-#    Ask every output. The first entry of a cumulative sum sees only itself, and the last
-#    one sees everything. And the answer is for this batch: a ReLU that happens to be off
-#    hides what stands behind it, so that ``False`` may only mean *not at these numbers*.
-#    Every pass of our loop in training mode also updates the numbers that BatchNorm stores.
-#    If that matters, ask a ``copy.deepcopy`` of the network.
+# The answer is for this network and this batch, and :ref:`an answer <do-samples-mix>` says
+# what such a test can miss.
 #
 # .. admonition:: Remember
 #
@@ -252,21 +230,32 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    - There is no error, and the shapes are right. To find out, walk back from one output
 #      after the other, and look at which samples receive something.
 #
-# .. predict:: Try it
-#    :for: what ones return
+# .. admonition:: Try it
 #
-#    ``torch.cumsum(x, 0)`` returns :math:`(x_0,\;x_0+x_1,\;x_0+x_1+x_2)`. Each output uses
-#    its own input with the slope 1. What do ones return, and why? Write down the table
-#    first.
+#    Another trained network returns two numbers for each of three samples, how likely it is
+#    to rain and how warm it will be. It contains BatchNorm, and its author has called
+#    ``eval()``. So the author passes ones, of the shape ``(3, 2)``, and takes row ``i`` of
+#    the result for the slope of the rain at sample ``i``. Is it? If not, which ``v`` gives
+#    the slopes of the rain at all samples in one call? And would this ``v`` do in training
+#    mode, too?
 #
 # .. dropdown:: Answer
 #
-#    ``[3, 2, 1]``. The table has ones on and below the diagonal. The first input is used by
-#    all three outputs, the second by two, the third by one, and ones count them.
+#    It is not. ``eval()`` keeps the samples apart, but each of them still has two outputs,
+#    and ones add the slope of the warmth to that of the rain. With a 1 in the first column
+#    and 0 in the second, as for the cat on the last page, you get the rain alone. In
+#    training mode this ``v`` would add up how each sample moves the rain of all three, and
+#    you have to ask for one output at a time.
 
-three = torch.zeros(3, requires_grad=True)
-torch.cumsum(three, 0).backward(torch.ones(3))
-three.grad
+weather = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2)).double()
+weather(others)  # in training mode, so that it collects a mean and a spread
+v = {"ones": torch.ones(3, 2), "rain": torch.tensor([[1.0, 0.0]] * 3)}
+for mode in ("eval", "training"):
+    y = weather.train(mode == "training")(samples)
+    (rain,) = torch.autograd.grad(y[0, 0], samples, retain_graph=True)
+    for name in v:
+        (rows,) = torch.autograd.grad(y, samples, v[name], retain_graph=True)
+        print(f"{mode} mode, {name}, as wanted:", torch.allclose(rows[0], rain[0]))
 
 # %%
 # .. dropdown:: How we checked this page
@@ -309,35 +298,21 @@ for mode in ("training", "eval"):
     torch.testing.assert_close(ones, nudged.sum(0), **close)
     assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
     if mode == "training":  # the numbers that eval mode uses have moved since
-        torch.testing.assert_close(training, (nudged.sum(0)[0], own[0]), **close)
+        torch.testing.assert_close(with_ones, nudged.sum(0)[0], **close)
+        torch.testing.assert_close(beside_old, own[0], **close)
 network.eval()
 found = [*first_sample(samples), *first_sample(others)]
 for gradient in found:
     torch.testing.assert_close(gradient, found[0])
-for gradient in (*training, *moved):
+for gradient in (with_ones, beside_old, ones_beside_new, beside_new):
     assert not torch.allclose(gradient, found[0])
-assert not torch.allclose(training[0], training[1])
-assert not torch.allclose(training[1], moved[1])
+assert not torch.allclose(with_ones, beside_old)
+assert not torch.allclose(beside_old, beside_new)
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
-stores_nothing = torch.nn.BatchNorm1d(2, track_running_stats=False).double().eval()
-assert pullback.mixing(stores_nothing, samples).mixes
-for batch_first in (False, True):
-    lstm = torch.nn.LSTM(2, 3, batch_first=batch_first).double().eval()
-    answer = pullback.mixing(lambda x, lstm=lstm: lstm(x)[0], samples[:, None])
-    assert answer.mixes != batch_first
-
-
-def unequal(x):
-    return torch.stack([1e5 * x[:, 0], x[:, 1] - x[:, 1].mean()], dim=1)
-
-
-assert pullback.mixing(unequal, samples.float()).mixes
-assert pullback.mixing(unequal, samples.bfloat16()).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
 torch.testing.assert_close(zeros, torch.zeros_like(zeros))
-assert three.grad.tolist() == [3, 2, 1]
 
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`

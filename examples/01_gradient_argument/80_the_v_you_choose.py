@@ -32,47 +32,43 @@ losses
 # .. predict::
 #    :for: the number
 #
-#    Somebody multiplies the losses by the mask and takes the mean, to get the mean of the
-#    five measured losses. Which number do they get?
+#    The mask takes the 81 away, and the other five losses are 1, 4, 1, 1 and 9. What is the
+#    mean of ``mask * losses``?
 
 mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 (mask * losses).mean()
 
 # %%
-# The five losses add up to 16, so their mean is 3.2. The mask has made the last loss zero,
-# but ``mean()`` still counts it, and divides by six.
+# If you have said 3.2, you have divided the sum, 16, by the five pixels that were measured.
+# ``mean()`` does not know about the mask. The last loss is zero now, but it is still
+# counted, and 16 is divided by six.
 #
 # The v inside a loss
 # -------------------
 #
-# What does this do to the gradients? Whatever you do to a tensor of losses before you call
-# ``backward``, in the end each of them has been given a weight. This is the ``v`` that
-# arrives at ``losses``, and ``torch.autograd.grad`` can show it, because it works for any
-# tensor on the way:
-#
-# .. predict::
-#    :for: v
-#
-#    ``losses[mask > 0].mean()`` is 3.2, the number that was wanted. Which ``v`` does its
-#    ``backward()`` send to the six losses?
+# What does this do to the gradients? However you make one number out of the losses, this
+# number has a gradient with respect to each of them, and that is the ``v`` that arrives at
+# ``losses``. It says how much each loss counts. ``torch.autograd.grad`` can show it,
+# because it works for any tensor on the way. First for the mean that was wanted,
+# ``losses[mask > 0].mean()``, which keeps five losses and is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
 v
 
 # %%
-# The mask has left five pixels, and each of them counts a fifth. And this is the ``v`` of
-# the mean from above:
+# Each of the five counts a fifth. And this is the ``v`` of the mean from above:
 
 (v,) = torch.autograd.grad((mask * losses).mean(), losses)
 v
 
 # %%
-# Here each of the five counts only a sixth, so the loss and every gradient are 5/6 of what
+# Here each of them counts only a sixth, so the loss and every gradient are 5/6 of what
 # they should be. If it were 5/6 for every image, the learning rate could make up for it.
 # But the next image has another number of measured pixels, and so another factor. An image
 # with few measured pixels hardly counts.
 #
-# Here is the ``v`` of some usual calls:
+# Both ways look right, and neither raises an error. So when you meet a new way to
+# combine losses, ask which ``v`` it sends to them. These are the usual ones:
 #
 # =======================================  ================================================
 # what you call                            the ``v`` that arrives at ``losses``
@@ -81,19 +77,12 @@ v
 # ``losses.mean().backward()``             1/6 everywhere, since there are six losses
 # ``losses[mask > 0].sum().backward()``    1 where ``mask`` is 1, 0 elsewhere
 # ``losses[mask > 0].mean().backward()``   one over the number of kept losses, 0 elsewhere
-# ``losses.max().backward()``              1 at the largest, 0 elsewhere
+# ``losses.max().backward()``              1 at the largest, 0 elsewhere, if no two tie
 # =======================================  ================================================
-#
-# So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
-# you which of them count, and how much.
-#
-# .. dropdown:: And if two losses are the largest?
-#
-#    Then ``max()`` gives each of them the weight 1/2.
 #
 # .. dropdown:: Two walks, and no ``retain_graph``?
 #
-#    Each of the two numbers has a graph of its own down to ``losses``, and the walk ends
+#    Each of the two means has a graph of its own down to ``losses``, and the walk ends
 #    there. So no part of a graph was walked twice.
 #
 # Three times for the edge
@@ -121,8 +110,7 @@ pullback.draw.bars(both, names=pixels)
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and
-# the pixel without a measurement not at all. (If the layers include a BatchNorm in training
-# mode, the image at that pixel still has an influence on the estimates at the others.)
+# the loss of the last pixel not at all.
 #
 # Perhaps you would have multiplied the losses by the weights and added them up. This is the
 # same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
@@ -134,7 +122,8 @@ torch.equal(by_formula, weighted)
 
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
-# printed.
+# printed. The call with ``v`` is more careful: if the weights have another shape than the
+# losses, ``backward`` refuses, while the formula may broadcast them and go on.
 #
 # Here are the three pixels at the top. Move an estimate until it is right, which is at 3.
 # What becomes of its gradient, even where the weight is 3?
@@ -156,59 +145,53 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 #
 # .. dropdown:: And when the network answers yes or no?
 #
-#    A network that says for each pixel whether it is road gives it a *logit*: positive for
-#    yes, negative for no. ``binary_cross_entropy_with_logits`` with ``reduction="none"``
-#    returns one loss for each pixel, and all of this page holds for them. With the weight 1
-#    a pixel sends back the probability that the network gives to "yes", less the target.
-#    The logit 2, for example, is a probability of 0.88. If the target is 1, this makes
-#    −0.12. A pixel that is right and certain sends back almost nothing, even with the
-#    weight 3.
+#    A network that says for each pixel whether it is road gives it a *logit*, which is
+#    positive for yes and negative for no. With ``reduction="none"``,
+#    ``binary_cross_entropy_with_logits`` returns one loss for each pixel, and all of this
+#    page holds for them. The price that arrives at a logit is its weight times (the
+#    probability of "yes" minus the target). The logit 2, for example, is a probability of
+#    0.88. If the target is 1 and the weight 1, its price is −0.12. A pixel that is right
+#    and certain gets almost nothing, even with the weight 3.
 #
 # .. dropdown:: Why not mark the missing measurements with NaN?
 #
-#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
-#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
-#    accepts, as we did with the 0 at the last pixel.
-#
-# .. dropdown:: When the weights themselves come from the network
-#
-#    Then ``losses.backward(weight)`` and the formula differ. ``backward`` takes the prices
-#    as given, and the formula differentiates the weights as well, unless you detach them.
-#    :ref:`v-depends-on-x` shows both. And if the two have different shapes, ``backward``
-#    refuses, while the formula may broadcast them, which is not always what you meant.
-#
-# .. dropdown:: When you keep a v and use it again
-#
-#    Weights like ours are made once and passed in every step. Where the numbers of ``x``
-#    are only rearranged, joined or shifted on the way to ``y``, as in ``x.view(6)``,
-#    PyTorch may put your ``v`` itself into ``x.grad`` instead of a copy. Whatever changes
-#    ``x.grad`` then changes your ``v``. To be safe, pass ``v.clone()``.
-#    :ref:`what-becomes-of-v` has the details.
+#    Because 0 times NaN is NaN, so with a loss like ours a weight of 0 could not remove it.
+#    Neither can it remove an infinite gradient (:ref:`masked-nan`). Use a finite number
+#    that the loss accepts, as we did with the 0 at the last pixel.
 #
 # .. admonition:: Remember
 #
-#    - ``v`` says how much each output counts: 3 counts it three times, and 0 leaves it out,
-#      as long as its gradient is finite.
+#    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
+#      times, and 0 leaves it out, as long as its gradient is finite.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weight does not depend on what you
 #      differentiate.
 #    - A mean over a mask divides by the number of *kept* entries.
 #
 # .. predict:: Try it
-#    :for: v
+#    :for: the v at the six losses
 #
-#    In a batch of four samples the first belongs to a rare class that should count five
-#    times as much as the others, and you want a weighted mean, so that the
-#    weights add up to 1. Which ``v`` do you pass for ``losses`` of the shape ``(4,)``?
-#
-# .. dropdown:: Answer
-#
-#    ``[5/8, 1/8, 1/8, 1/8]``, because the counts 5, 1, 1 and 1 add up to 8.
+#    Two images come in a batch. In the first, five pixels have been measured, and in the
+#    second only one. The author takes the mean over the measured pixels of each image, as
+#    it should be, and then the mean of the two means. Which ``v`` arrives at the five
+#    losses and the one? Which of the six pixels counts most, and is that what you would
+#    want?
 
-counts = torch.tensor([5.0, 1.0, 1.0, 1.0])
-counts / counts.sum()
+five = torch.tensor([1.0, 4.0, 1.0, 1.0, 9.0])
+six = torch.cat([five, torch.tensor([2.0])]).requires_grad_()
+mean_of_means = (six[:5].mean() + six[5:].mean()) / 2
+mean_of_means.backward()
+six.grad
 
 # %%
+# .. dropdown:: Answer
+#
+#    Each image counts one half, and within an image the pixels share this half. So the
+#    single pixel of the second image counts as much as all five of the first together. That
+#    is right if you want every *image* to count the same. If every *measurement* is to
+#    count the same, divide once: the sum of all measured losses by their number, here six.
+#    Then ``v`` is 1/6 everywhere.
+#
 # .. dropdown:: How we checked this page
 #
 #    The weighted gradient is compared with the formula for this loss, written out, and each
@@ -245,30 +228,21 @@ torch.testing.assert_close(sent, ((weight + 1) * (logits.sigmoid() - road)).deta
 assert round(logits.sigmoid()[0, 0].item(), 2) == 0.88
 assert sent[1, 2].abs() < 0.001
 
-tied = torch.tensor([1.0, 2.0, 2.0], requires_grad=True)
-assert torch.autograd.grad(tied.max(), tied)[0].tolist() == [0, 0.5, 0.5]
-
-norm = torch.nn.BatchNorm1d(1)
-for mode in (False, True):
-    norm.train(mode)
-    seen = torch.tensor([[1.0], [2.0], [5.0]])
-    at_two = torch.tensor([[1.0], [1.0], [0.0]])
-    moved = seen + 4 * (1 - at_two)
-    first, second = (
-        torch.autograd.grad((norm(s) - 1) ** 2, norm.weight, at_two)[0]
-        for s in (seen, moved)
-    )
-    assert torch.equal(first, second) != mode
-
-x, kept = torch.zeros(2, 3, requires_grad=True), torch.ones(6)
-for _ in range(2):
-    x.view(6).backward(kept.clone())
-assert torch.equal(kept, torch.ones(6))
-assert torch.equal(x.grad, torch.full((2, 3), 2.0))
+(shared,) = torch.autograd.grad(six.sum() / 6, six)
+torch.testing.assert_close(shared, torch.full((6,), 1 / 6))
+assert six.grad[5] == 0.5
+torch.testing.assert_close(six.grad[:5].sum(), six.grad[5])
+try:
+    losses.backward(weight[:, :1])
+except RuntimeError as error:
+    refused = str(error)
+assert "Mismatch in shape" in refused
+assert (weight[:, :1] * losses).shape == losses.shape  # broadcast without a word
 
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws
-# one.
+# one. If your weights come out of the network themselves, or you keep one ``v`` for many
+# steps, read :ref:`weights-from-the-model` and :ref:`use-v-again` first.
 #
 # .. asked: how to choose v; weigh pixels or samples in the loss; mask part of the loss;
 #    ignore some pixels; which vector to give backward; v as weights; mean of a vector
