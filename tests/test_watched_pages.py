@@ -83,7 +83,6 @@ SHOWN = {
     "examples/01_gradient_argument/60_one_output_at_a_time.py": {"not-finite"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
-    "examples/02_jacobians/20_the_whole.py": {"jacobian-of-a-closure"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/06_weighting_pixels.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite", "probabilities-for-scores"},
