@@ -132,6 +132,7 @@ SHOWN = {
         "saved-intermediate",
     },
     "examples/06_own_rules/90_questions_6.py": {"saved-intermediate"},
+    "examples/08_more_on_jacobians/30_at_once.py": {"jacobian-of-a-closure"},
     "examples/08_more_on_jacobians/60_seeing.py": {"ones-on-mixed-samples"},
     "examples/08_more_on_v/45_weights.py": {"extra-gradients-dropped"},
 }
