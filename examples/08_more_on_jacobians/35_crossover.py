@@ -166,9 +166,9 @@ with sdpa_kernel(SDPBackend.MATH):
 #
 # For a few operations they return different numbers, and no message. In every release that
 # we tried, up to 2.15, ``jacrev`` of ``torch.cdist`` is wrong (:ref:`jacrev-of-cdist`),
-# because ``torch.func`` makes a mistake when it takes the products of this operation side by
-# side. One at a time they are right. ``jacfwd`` of ``scatter_reduce`` with
-# ``"prod"`` returns zeros, because its rule for the way forward is wrong.
+# because ``torch.func`` makes a mistake when it takes the products of this operation side
+# by side. One at a time they are right. ``jacfwd`` of ``scatter_reduce`` with ``"prod"``
+# returns zeros, because its rule for the way forward is wrong.
 #
 # Sometimes the two differ on purpose. The walk back gives no gradient to the
 # ``padding_idx`` of an embedding, and treats the matrix of ``linalg.cholesky`` as
