@@ -172,7 +172,9 @@ with sdpa_kernel(SDPBackend.MATH):
 #
 # Sometimes the two differ on purpose. The walk back gives no gradient to the
 # ``padding_idx`` of an embedding, and treats the matrix of ``linalg.cholesky`` as
-# symmetric. The way forward does neither. If much depends on a table, compare it once with
+# symmetric. The way forward does neither. And where a branch of ``torch.where`` that is not
+# taken has an infinite slope, the way back gives NaN and the way forward does not
+# (:ref:`where-and-its-branches`). If much depends on a table, compare it once with
 # that of ``torch.autograd.functional.jacobian``, which walks back once for each row:
 
 groups = torch.tensor([0, 0, 1])
@@ -216,6 +218,12 @@ assert not tables["scatter_reduce"][1].any()
 for by_rev, by_fwd, by_loop in tables.values():
     assert torch.equal(by_rev, by_loop)
     assert not torch.allclose(by_fwd, by_rev)
+root = lambda x: torch.where(x > 0, x.sqrt(), 0 * x)
+zero, one = torch.tensor(0.0), torch.tensor(1.0)
+assert torch.func.jvp(root, (zero,), (one,))[1] == 0
+assert torch.func.vjp(root, zero)[1](one)[0].isnan()
+at_one = torch.func.jvp(root, (one,), (one,))[1], torch.func.vjp(root, one)[1](one)[0]
+assert at_one[0] == at_one[1] == 0.5
 assert passes(torch.func.jacrev, 64, 63) < passes(torch.func.jacfwd, 64, 63)
 assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 
