@@ -221,14 +221,13 @@ worked
 
 # %%
 # *The error about a missing graph comes although create_graph is True.* If the function is
-# linear in ``x``, and nothing else in it requires a gradient, the gradient is a constant. It
-# has no graph, and H is zero. :func:`torch.func.hessian` returns these zeros:
+# linear in ``x``, and nothing else in it requires a gradient, the gradient is a constant.
+# It has no graph, and H is zero. :func:`torch.func.hessian` returns these zeros:
 
 leaf = torch.ones(3, requires_grad=True)
 (constant,) = torch.autograd.grad(2 * leaf.sum(), leaf, create_graph=True)
-print(
-    constant.requires_grad, torch.func.hessian(lambda x: 2 * x.sum())(leaf.detach()).any()
-)
+of_line = torch.func.hessian(lambda x: 2 * x.sum())(torch.ones(3))
+constant.requires_grad, of_line.any().item()
 
 # %%
 # As a check, we compare the results of all four ways with the product of ``u`` and the
