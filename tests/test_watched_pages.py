@@ -82,7 +82,6 @@ SHOWN = {
     "docs/play.md": {"clamp-outside"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
-    "examples/02_jacobians/20_the_whole.py": {"jacobian-of-a-closure"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/06_weighting_pixels.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite", "probabilities-for-scores"},
@@ -132,6 +131,7 @@ SHOWN = {
         "saved-intermediate",
     },
     "examples/06_own_rules/90_questions_6.py": {"saved-intermediate"},
+    "examples/08_more_on_jacobians/30_at_once.py": {"jacobian-of-a-closure"},
     "examples/08_more_on_jacobians/60_seeing.py": {"ones-on-mixed-samples"},
     "examples/08_more_on_v/45_weights.py": {"extra-gradients-dropped"},
 }

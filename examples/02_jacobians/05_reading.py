@@ -7,10 +7,8 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. In part 1 this table explained what ``backward`` does, although
-``backward`` itself never builds it: training needs only one weighted sum of its rows. This
-part is about the table itself and about the ways to get it. Five pages from here we hit
-both targets with it. First we have to be able to read it.
+:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Five pages from
+here we hit both targets with it. First we have to be able to read it.
 """
 
 # %%
@@ -119,27 +117,27 @@ print("hers:", copied, sep="\n")
 #
 # The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
 # follows it, and the rows of her table are the stoves. So everything that the first stove
-# does, ``[1, 4]``, was multiplied by the price of heat. With the book's table the prices
-# have to multiply the *columns*. A vector on the *right* does that, as in
-# 1 · 10 + 4 · (−1) = 6:
+# does, ``[1, 4]``, was multiplied by the price of heat. In the book's table, heat is the
+# first column and fuel the second, so the prices have to multiply the columns: 10 times
+# ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does that:
 
 copied @ v
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But one test works there, too, and you
+# For a *square* table like hers it does not. But one test works for every table, and you
 # have already done it: nudge *one* input, here the second stove, and divide the changes by
-# the size of the nudge:
+# the size of the nudge. Here is what comes out, beside her table:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
-print("nudged:       ", rates)
-print("second column:", square[:, 1])
-print("second row:   ", square[1])
+print("nudged:           ", rates)
+print("her second column:", copied[:, 1])
+print("her second row:   ", copied[1])
 
 # %%
-# The changes are a column of our table, as closely as the nudge allows. If the changes
-# match a row instead, you hold the table the other way up.
+# The changes match a *row* of her table, as closely as the nudge allows, so it is the other
+# way up. In a table like ours they match a column.
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #
@@ -147,7 +145,7 @@ print("second row:   ", square[1])
 #    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
 #    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
 #    the shape of ``x``. For an output of shape ``()``, such as a loss, ``jacobian`` returns
-#    the shape of ``x``, too, without a dimension for the single row.
+#    a tensor of that shape, too, without a dimension for the single row.
 #    :ref:`which-way-up` says more.
 #
 # One row, one column

@@ -69,17 +69,27 @@ print(jacobian(whole, t))
 # %%
 # The product of the two tables is the table of the whole. The 22 stands where it should,
 # in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
-# for functions with several inputs and outputs. It holds where both steps are smooth.
+# for functions with several inputs and outputs.
 #
-# .. dropdown:: What happens at a kink
+# .. predict::
+#    :expects: shape
+#    :code:
+#    :for: the shape, if there is no error
 #
-#    Smooth means that there is no kink where you stand. The difference
-#    ``relu(x) - relu(-x)`` is ``x`` itself, with a slope of 1. But at 0 both parts have
-#    their kink, where PyTorch counts a slope of 0, and the product is 0.
-#
-# The order is that of the formula ``house(thermostat(t))``, where the step that comes last
-# stands on the left as well. The sizes in the middle must fit, ``(2, 3) @ (3, 2)``,
-# because the outputs of the thermostat are the inputs of the house.
+#    Somebody multiplies in the order in which the steps happen, first the thermostat and
+#    then the house. Does PyTorch raise an error? If not, what shape does the result have?
+
+J_thermostat @ J_house
+
+# %%
+# There is no error, and the result is a table of three rows and three columns. It means
+# nothing. What its entries add up over is a dial in the left table, and heat or fuel in the
+# right one, as if the first dial were the heat. It runs only because there happen to be
+# as many dials as outputs of the house. So the shapes do not always protect you. The
+# meaning does: what stands in the middle has to be the same on both sides. In the right
+# order, ``(2, 3) @ (3, 2)``, both threes are the stoves, the outputs of the thermostat and
+# the inputs of the house. The right order is also that of the formula
+# ``house(thermostat(t))``, where the step that comes last stands on the left.
 #
 # Prices travel through the product from the left
 # -----------------------------------------------
@@ -119,8 +129,7 @@ t.grad
 # %%
 # A network of many layers is a longer chain of the same kind. The walk back starts with
 # ``v`` on the left and takes one step after the other. Each step takes the prices of its
-# outputs and turns them into prices of its inputs. So it carries prices *back*, and
-# mathematicians call it a :term:`pullback`. We say *pull* for short.
+# outputs and turns them into prices of its inputs.
 #
 # Why start on the left?
 # ----------------------
@@ -195,7 +204,7 @@ print("with the new table:", fresh)
 #
 # Below are the dials, the table of the whole, and what the dials earn. (The function is
 # the same, written in fewer steps, so that the drawing stays small.) Turn one dial
-# up, and leave the other at 1. At which setting does it begin to lose money?
+# up, and leave the other at 1. From which setting on does it cost money to turn it further?
 
 
 def installed(t):
@@ -218,10 +227,10 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
 #      at the values of the same forward pass, if ``house`` uses the dials only through
-#      the stoves, and if neither step has a kink there. If it also uses the dials
+#      the stoves, and if neither step has a kink there. If ``house`` also uses the dials
 #      directly, the table of this direct use has to be added.
-#    - A pull starts on the left of the product. The result of one step is the ``v`` of the
-#      step that came before it in the forward pass.
+#    - The walk back starts on the left of the product. The result of each step is the
+#      ``v`` of the step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
 #      in few numbers, as with a loss.
 #
@@ -251,7 +260,7 @@ s.grad
 #
 #    The product of the tables is compared with the derivative of the whole function in
 #    float64, found by nudging the dials. The prices from the product, from two calls, and
-#    from one ``backward`` have to agree. At the two kinks the product has to miss.
+#    from one ``backward`` have to agree. The wrong order has to give something else.
 
 point, h = t.detach().double(), 1e-6
 steps = h * torch.eye(2, dtype=torch.float64)
@@ -287,16 +296,14 @@ with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
 direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + direct)
 
-halves = lambda x: torch.stack([x.relu(), (-x).relu()])
-joined = lambda halves: halves[0] - halves[1]
-for at, slope in ((-1.0, 1), (0.0, 0), (1.0, 1)):  # of joined(halves(x)), which is x
-    at = torch.tensor(at)
-    assert joined(halves(at)) == at
-    assert jacobian(joined, halves(at)) @ jacobian(halves, at) == slope
+assert (J_thermostat @ J_house).shape == (3, 3)
+backwards = J_thermostat @ J_house
+assert backwards[0].tolist() == (J_thermostat[0, 0] * J_house[0]).tolist()  # dial as heat
 
 # %%
 # **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,
-# or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`.
+# or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`. (At a
+# kink the chain rule may miss: :ref:`chain-rule-at-a-kink`.)
 #
 # .. asked: chain rule with matrices; chain rule for vector functions; multiply
 #    Jacobians; derivative of a composition; why does backward go from the end to the

@@ -5,10 +5,11 @@ Tensors in, tensors out
 =======================
 
 Two rooms have three stoves each, and the wall between them is thin. How much warmer does
-the first room get if we turn up a stove in the second? Until now ``x`` and ``y`` were
-one-dimensional, and the :term:`Jacobian` was a table. Here it takes two indices to name a
-stove, its room and its place, and so the Jacobian has more than two indices. It answers the
-same questions. We only have to know which index is which.
+the first room get if we turn up a stove in the second? And why does a blurred photo come
+out dark in its corners? Until now ``x`` and ``y`` were one-dimensional, and the
+:term:`Jacobian` was a table. Here it takes two indices to name a stove, its room and its
+place, and so the Jacobian has more than two indices. It answers the same questions. We only
+have to know which index is which.
 """
 
 # %%
@@ -74,18 +75,18 @@ J[0, 0]
 # The product with v
 # ------------------
 #
-# ``v`` has the shape of ``y`` as always. So it has a row for each room, with a price for
-# its heat and one for its fuel. Suppose that nobody uses the second room. A unit of heat is
-# worth 10 in the first room and nothing in the second, and a unit of fuel costs 1 in both.
+# ``v`` has the shape of ``y`` as always: a row for each room, with a price for its heat and
+# one for its fuel. Suppose that nobody uses the second room. A unit of heat is worth 10 in
+# the first room and nothing in the second, and a unit of fuel costs 1 in both. So ``v`` is
+# ``[[10, -1], [0, -1]]``.
 #
 # .. predict::
 #    :expects: signs
 #    :item: 1
 #    :for: the three signs for that room
 #
-#    The second room's stoves are at 2, 0 and 1. Those that are worth turning up,
-#    although nobody is in that room, have a positive entry in ``x.grad``. Which do you
-#    expect?
+#    The second room's stoves are at 2, 0 and 1. Is any of them worth turning up, although
+#    nobody is in that room? Which of its three entries in ``x.grad`` are positive?
 
 x.requires_grad_()
 v = torch.tensor([[10.0, -1.0], [0.0, -1.0]])
@@ -124,19 +125,37 @@ inputs = [f"x[{room}, {stove}]" for room in (0, 1) for stove in (0, 1, 2)]
 pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
-# The same product can be taken without flattening anything. Take one entry of the result,
-# the third stove of the second room. Its column ``J[:, :, 1, 2]`` is
-# ``[[0.5, 0], [1, 2]]``, and the prices are ``[[10, -1], [0, -1]]``. We multiply the
-# numbers that stand in the same place, and add up:
+# Can we save the flattening, and write ``v @ J`` at once?
+#
+# .. predict::
+#    :expects: shape
+#    :for: the shape, if there is no error
+#
+#    ``v`` has shape ``(2, 2)``, ``J`` has shape ``(2, 2, 2, 3)``, and the product should
+#    look like ``x``, with shape ``(2, 3)``. What shape does ``v @ J`` have?
+
+wrong = v @ J
+wrong.shape
+
+# %%
+# There is no error, and it does not look like ``x``. ``@`` takes the *last* two dimensions
+# of ``J`` for a matrix, with the input's rooms in its rows. So the price of heat has been
+# multiplied by a rate for a stove in the first room, and the price of fuel by one in the
+# second, which has no meaning. It runs only because there are as many measurements as
+# rooms, and nothing but the shape tells us.
+#
+# The prices belong to the *first* two indices of ``J``. Take one entry of the result, the
+# third stove of the second room. Its column ``J[:, :, 1, 2]`` is ``[[0.5, 0], [1, 2]]``,
+# and the prices are ``[[10, -1], [0, -1]]``. We multiply the numbers that stand in the same
+# place, and add up:
 #
 # .. math::
 #
 #    10\cdot0.5+(-1)\cdot0+0\cdot1+(-1)\cdot2=3
 #
-# This is ``x.grad[1, 2]``. For the other stoves it goes in the same way: we multiply
-# wherever the two indices of ``v`` and the first two of ``J`` agree, and add up.
-# ``torch.tensordot`` with ``dims=2`` does it for all stoves at once. It takes the *last*
-# two dimensions of its first tensor together with the *first* two of its second:
+# This is ``x.grad[1, 2]``: we have added up ``v[a, b] * J[a, b, 1, 2]`` over all ``a`` and
+# ``b``. ``torch.tensordot`` with ``dims=2`` does it for all stoves at once. It takes the
+# last two dimensions of its first tensor together with the *first* two of its second:
 
 torch.tensordot(v, J, dims=2)
 
@@ -144,26 +163,15 @@ torch.tensordot(v, J, dims=2)
 # In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
 # the output, and those of the input remain. So the result always looks like ``x``.
 #
-# .. dropdown:: Why not ``v @ J``?
-#
-#    ``@`` takes the *last* two dimensions of ``J`` for a matrix, and the others for a batch
-#    of matrices. The last two are the input's room and the stove, so the rows of such a
-#    matrix are rooms. The prices in a row of ``v`` belong to heat and fuel. So ``@``
-#    multiplies the price of heat by a rate for a stove in the first room, and the price of
-#    fuel by a rate for one in the second, which has no meaning. It runs only because there
-#    are as many measurements as rooms, and all that you see is a wrong shape:
-
-print("v @ J:", (v @ J).shape)
-
-# %%
 # A picture
 # ---------
 #
-# Here is a function where outputs and inputs are the pixels of a picture. It blurs: it
-# replaces each pixel by the mean of a *window* of three by three pixels around it. Beyond
-# the edge of the picture there are zeros. We ask how the blurred pixel in row 1 and
-# column 1 reacts to each pixel of the original. (``avg_pool2d`` wants one more dimension,
-# for colours. ``[None]`` adds it, and ``[0]`` takes it away again.)
+# A white photo is blurred, and its corners come out dark. Why? A blur takes the pixels of a
+# picture to those of another. This one replaces each pixel by the mean of a *window* of
+# three by three pixels around it. Beyond the edge of the picture there are zeros. First we
+# ask how the blurred pixel in row 1 and column 1 reacts to each pixel of the original.
+# (``avg_pool2d`` wants one more dimension, for colours. ``[None]`` adds it, and ``[0]``
+# takes it away again.)
 
 
 def blur(picture):
@@ -186,18 +194,18 @@ print(9 * J_blur[1, 1])
 #    :item: 0, 0
 #    :for: ninths
 #
-#    Suppose that we want a bright result, so that every blurred pixel counts 1. A pixel
-#    inside is in nine windows, its own and those of the eight pixels around it, and counts
-#    a ninth in each. So it is worth nine ninths. How many ninths is the pixel in the corner
-#    worth?
+#    How much does each pixel of the original count for the brightness of the whole result?
+#    So every blurred pixel gets the price 1. A pixel inside is in nine windows, its own and
+#    those of the eight pixels around it, and counts a ninth in each. So it is worth nine
+#    ninths. How many ninths is the pixel in the corner worth?
 
 start = picture.clone().requires_grad_()
 (worth,) = torch.autograd.grad(blur(start), start, torch.ones(4, 5))
 9 * worth
 
 # %%
-# Four. The corner is in only four windows, and at the edge a pixel is in six. So this blur
-# makes a picture darker at its edges, and the gradient shows where.
+# Four. The corner is in only four windows, and a pixel at the edge is in six. So the light
+# near the edges gets lost, and most of it in the corners. The gradient shows where.
 #
 # .. dropdown:: Two words: dimension and vector
 #
@@ -278,8 +286,9 @@ assert (v * J[:, :, 1, 2]).sum() == 3 == x.grad[1, 2]
 assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
 assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)
-assert (v @ J).shape != x.shape
-assert torch.equal(v @ J, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
+assert wrong.shape == (2, 2, 2, 3)
+assert torch.equal(9 * blur(torch.ones(4, 5)), 9 * worth)  # a white photo
+assert torch.equal(wrong, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
 assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
 assert 32 * 10 * (3 * 28 * 28) == 752_640
 

@@ -89,10 +89,10 @@ print("a and b:", weights)
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
 # need half of the heat's row, less an eighth of the fuel's row.
 #
-# In the code, ``J @ J.T`` holds the four numbers of our list of steps. Each of them comes
-# from two rows of ``J``. But ``@`` multiplies the rows on its left by the *columns* on its
-# right, and so ``J`` stands on the right as ``J.T``, where its rows are the columns.
-# ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# In the code, ``J @ J.T`` holds the four numbers of the table above, 3, 12, 12 and 56. Each
+# of them comes from two rows of ``J``. But ``@`` multiplies the rows on its left by the
+# *columns* on its right. The columns of ``J.T`` are the rows of ``J``, and so it is
+# ``J @ J.T``. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # The step is this weighted sum of the rows. The picture is the one from part 1, but there
 # we chose the weights. Here we have computed which ones hit the targets:
@@ -127,15 +127,18 @@ for amount in (0.0, 1.0, 2.0):
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# The length only grows. Multiply the idle movement by a row, entry by entry, and add up:
-# it gives 0 for both rows. You may know from school that two arrows with this property are
-# at right angles. So the idle movement is at right angles to both rows, and to any sum of
-# rows, such as our step. Now take any other step that hits both targets by the
-# table. It does the same to heat and fuel as ours, so the difference of the two changes
-# nothing, and is an idle movement. So every such step is ours plus an idle movement. The
-# two are the short sides of a triangle with a right angle, and their sum is its long side.
-# Our step is the *shortest* of all steps that hit the targets by the table. Short is what
-# we want, because the table is right only near the place where it was computed.
+# The length only grows. Multiply the idle movement by a row, entry by entry, and add up: it
+# gives 0 for both rows. Arrows with this property are at right angles. (On squared paper,
+# draw an arrow 1 to the right and 2 up, and one 2 to the right and 1 down. The sum is
+# :math:`1\cdot2+2\cdot(-1)=0`.) So the idle movement is at right angles to both rows, and
+# to any sum of rows, such as our step.
+#
+# Now take any other step that hits both targets by the table. It does the same to heat and
+# fuel as ours, so the difference between that step and ours changes nothing, and is an idle
+# movement. Our step and this idle movement are the short sides of a triangle with a right
+# angle, and the other step is its long side. So our step is the *shortest* of all steps
+# that hit the targets by the table. Short is what we want, because the table is right only
+# near the place where it was computed.
 #
 # ``torch.linalg.pinv`` finds the same step in one call. ``J`` is a table that leads from a
 # step to the changes. ``pinv(J)`` is a table that leads back, from the changes that we want
@@ -153,11 +156,12 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #    still gives a step, which comes as near to the targets as a step can, as far as the
 #    table knows.
 #
-#    ``pinv`` takes a row that is tiny beside the others for rounding errors, and drops it.
-#    Suppose that the fuel is counted in millionths, so that its row is
+#    If one row is tiny beside the others, ``pinv`` believes that it is only rounding error,
+#    and drops it. Suppose that the fuel is counted in millionths, so that its row is
 #    ``[2e6, 4e6, 6e6]``. If we then ask for a little more heat and the same fuel, the step
 #    is nearly zero in float32, and no error is raised. Choose units that give rows of
-#    similar size, or compute in float64, where the limit is much lower.
+#    similar size, or compute in float64, where the limit is much lower. The same happens
+#    with rows that are nearly parallel.
 #
 # The step in the real house
 # --------------------------
@@ -178,11 +182,12 @@ for _ in range(3):
 
 # %%
 # This is *Newton's method*. From a good start it solves equations, here with the whole
-# Jacobian at each step. (With all three stoves at 2 it would never arrive. Each step moves
-# them alike, and three equal stoves cannot hit both targets.) In robotics, for example,
-# ``x`` holds the angles of the joints and the targets say where the hand should be. In this
-# part it will come back for a corridor of a thousand rooms, and for the weights of a
-# network.
+# Jacobian at each step. If the wish is impossible, such as a heat of 6 from 11 units of
+# fuel, it jumps about for ever, and raises no error. (With all three stoves at 2 it would
+# never arrive, either. Each step moves them alike, and three equal stoves cannot hit both
+# targets.) In robotics, for example, ``x`` holds the angles of the joints and the targets
+# say where the hand should be. In this part it will come back for a corridor of a thousand
+# rooms, and for the weights of a network.
 #
 # Now choose a step yourself. The two outputs are heat and fuel after the step. With the
 # heat at 6, how little fuel can the house burn?
@@ -201,7 +206,8 @@ pullback.live(lambda step: house(x + step), step)
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
 #      targets, solve it for ``step``.
 #    - The shortest such step is a weighted sum of the rows of ``J``.
-#      ``torch.linalg.pinv(J) @ missing`` finds it, if the rows are of similar size.
+#      ``torch.linalg.pinv(J) @ missing`` finds it, if the rows are of similar size and not
+#      nearly parallel.
 #    - The table is right near one point. Newton's method steps, computes the table again,
 #      and repeats. It needs a good start: one near a solution, with a table that can hit
 #      the targets.
@@ -273,6 +279,16 @@ for equal in (0.0, 1.0, 2.0):
         start = start + torch.linalg.pinv(jacrev(house)(start)) @ left
     torch.testing.assert_close(start, start[:1].expand(3))
     assert (house(start)[0] - 6).abs() > 0.2
+start, reached = x, []
+for _ in range(100):  # 11 units of fuel cannot give a heat of 6
+    left = torch.tensor([6.0, 11.0]) - house(start)
+    start = start + torch.linalg.pinv(jacrev(house)(start)) @ left
+    reached.append(house(start)[1] - 11)
+assert torch.stack(reached).abs().min() > 0.5
+assert torch.stack(reached[50:]).diff().abs().max() > 0.5  # it jumps
+near_parallel = jacrev(house)(torch.tensor([2.0, 2.0, 2.000001]))
+brought = near_parallel @ torch.linalg.pinv(near_parallel) @ torch.tensor([1e-7, 0.0])
+assert brought[0] < 0.5e-7
 more_heat = torch.tensor([0.1, 0.0])
 for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.float64)):
     uneven = J.to(digits) * torch.tensor([[1.0], [unit]])

@@ -1,16 +1,17 @@
 r"""
 .. _a-jacobian-of-zeros:
 
-A Jacobian with many zeros, from a few products
-===============================================
+A Jacobian with many zeros, from a few pushes
+=============================================
 
 A program simulates a building, a long corridor of a thousand rooms, and takes a minute for
-one product with the :term:`Jacobian`. At which temperatures does the corridor settle?
-Newton's method, which moved the stoves in :ref:`hitting-targets`, can find them, and as we
-have written it, it takes the whole table at every step. That is a thousand products, or
-most of a day. But nearly all of the table is zero, because a room reacts only to itself and
-to its two neighbours. If we know where the zeros are, three products are enough, and three
-minutes. We look at this with a small model of the corridor.
+one push through it. At which temperatures does the corridor settle? Newton's method can
+find them (it moved our stoves in :ref:`hitting-targets`). As we wrote it, it takes the
+whole :term:`Jacobian` at every step, which is a thousand pushes, or most of a day. But
+nearly all of the table is zero, because a room reacts only to itself and to its two
+neighbours. If we know where the zeros are, a few pushes are enough, and a few minutes. We
+look at this with a small model of the corridor. The model is a single line of arithmetic,
+which would not need the method. It is there for you to see how the method works.
 """
 
 # %%
@@ -41,8 +42,8 @@ J
 # temperatures are, because the formula of a room does not contain the others. Let us call
 # a place of the table *filled* if it can hold something else than zero.
 #
-# Two columns in one product
-# --------------------------
+# Two columns in one push
+# -----------------------
 #
 # From :ref:`pushing-forward` you know that a push with a single 1 in ``u`` gives one
 # column. Column 0 is filled in rows 0 and 1 only. Column 3 is filled in rows 2, 3 and 4.
@@ -52,7 +53,7 @@ J
 # .. predict::
 #    :for: six numbers
 #
-#    ``u`` has a 1 for room 0 and a 1 for room 3. The product adds up their two columns.
+#    ``u`` has a 1 for room 0 and a 1 for room 3. The push adds up their two columns.
 #    Write down the six numbers, and say for each from which column it comes.
 
 u = torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0, 0.0])
@@ -64,16 +65,28 @@ both
 # are from column 3. In each row at least one of the two columns is zero. So nothing was
 # mixed, and we can take the sum apart again without any loss.
 #
-# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a *colour*
-# to each of these groups, so that columns of the same colour do not meet.
-# ``pullback.sparsity`` finds the filled places, and gives colours to the columns. The
-# picture shows the table in its three colours, and beside it what the three pushes bring.
-# The two columns of a colour are squeezed into one, and no two of their filled places land
-# on each other:
+# .. predict::
+#    :label: pushes
+#    :for: the number of pushes
+#
+#    In a corridor of a thousand rooms, the table has a thousand columns. How many pushes
+#    does it take to get all of them?
 
 import pullback
 
-plan = pullback.sparsity(corridor, T, mode="forward")  # forward: it is to push
+long_plan = pullback.sparsity(corridor, torch.ones(1000), mode="forward")
+print("pushes:", long_plan.n_colors)
+
+# %%
+# Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
+# columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
+# it takes three pushes as well. Let us give a *colour* to each of these groups, so that
+# columns of the same colour do not meet. ``pullback.sparsity`` has found the filled places
+# and the colours (``mode="forward"`` says that it is to push). Here is the table of our six
+# rooms in its three colours, and beside it what the three pushes bring. The two columns of
+# a colour are squeezed into one, and no two of their filled places land on each other:
+
+plan = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(plan)
 
 # %%
@@ -109,15 +122,12 @@ def from_pushes(T):
 torch.equal(from_pushes(T), J)
 
 # %%
-# For a thousand rooms three colours are still enough, and for a million as well, since
-# columns that are three apart never meet.
-#
 # Where the corridor settles
 # --------------------------
 #
 # Now back to our question, with a model of a thousand rooms. The corridor rests where the
-# warming of every room is zero. So, as in :ref:`hitting-targets`, what is missing is zero
-# minus the warming that we have, and we solve ``table @ step = missing``. The table is
+# warming of every room is zero. So our target is a warming of zero, and what is missing is
+# zero minus the warming that we have. We solve ``table @ step = missing``. The table is
 # square here, and ``solve`` finds the step without ``pinv``. We start with all rooms at 5,
 # and each table comes from three pushes:
 
@@ -139,23 +149,9 @@ print("right end:", warm[-4:])
 # comes in from outside.
 #
 # Each step took three pushes instead of a thousand. In the simulation at the top of the
-# page, that is three minutes instead of most of a day. Our model itself is a single line of
-# arithmetic, and there the saving hardly matters: even a thousand pushes, side by side in
-# ``jacfwd``, are less work than to solve the full table afterwards.
-#
-# .. dropdown:: Larger tables, and where Newton's method goes
-#
-#    We have measured the saving for a function like our corridor, on one thread of a
-#    processor. With 3000 inputs and three colours, all the filled places took less than
-#    three times as long as one gradient. The whole table, by ``jacrev``, took more than a
-#    thousand times as long as one gradient (:ref:`sparse-measured`).
-#
-#    Ten thousand rooms make a table with 100 million places, and only about 30,000 of them
-#    are filled. Then keep these alone, in a sparse matrix, as ``pullback.sparsity`` does
-#    below, and leave out the zeros when you solve for the step, too.
-#
-#    All rooms at 0 would rest as well. Which place Newton's method finds, and whether it
-#    finds one, depends on where you start. With all rooms at 1 it goes astray.
+# page, that is three minutes instead of most of a day. (:ref:`sparse-measured` has measured
+# how much is saved.) As always with Newton's method, where it goes depends on the start.
+# All rooms at 0 would rest as well, and from a start with all rooms at 1 it goes astray.
 #
 # Too few colours
 # ---------------
@@ -174,19 +170,17 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # %%
 # It is a 3, but the table has no 3 in this row. It is the sum of 1 and 2, from the rooms on
 # the left and on the right. From the sum we cannot get the parts back, and nothing tells us
-# that it is one. So the pattern of the zeros has to be right. It also has to be right for
-# *every* input that you use it for. At ``T = 0`` the diagonal of our table is zero as well,
-# and a pattern that was read off there would be missing it.
+# that it is a sum. So the pattern of the zeros has to be right, and for *every* input that
+# you use it for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that
+# was read off there would be missing it.
 #
-# .. dropdown:: The pattern from the function: ``pullback.sparsity``
-#
-#    :func:`pullback.sparsity` finds the pattern from the operations of the function rather
-#    than from the numbers. So it finds all 16 filled places even when it is shown
-#    ``T = 0``, and its plan can then be used at any ``T``. The result is a *sparse* tensor,
-#    which stores the filled places and leaves out the rest. (Without ``mode="forward"``,
-#    the function chooses between columns and rows itself. For a function that makes
-#    decisions by looking at values, the pattern may change with the input. The page of
-#    ``pullback.sparsity`` says what it can and cannot follow.)
+# How do you find the pattern of a function of your own? :func:`pullback.sparsity` follows
+# the operations of the function rather than the numbers. So it finds all 16 filled places
+# even when it is shown ``T = 0``, and its plan can be used at any ``T``, as long as the
+# function makes no decisions by looking at values. The result is a *sparse* tensor, which
+# stores the filled places and leaves out the rest. For ten thousand rooms that is about
+# 30,000 numbers instead of 100 million. (Leave out the zeros when you solve for the step,
+# too.)
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colours:", plan.n_colors)
@@ -218,29 +212,6 @@ pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off t
 colours(pattern)
 
 # %%
-# .. dropdown:: When all columns meet
-#
-#    How many products you need depends on the pattern. Suppose that a meter shows the total
-#    of five rooms, and beside it the loss of the last four. All columns meet in the row of
-#    the total, so grouping columns saves nothing. But we can colour the *rows* instead, and
-#    pull. Only the row of the total has to stay alone, and two pulls are enough.
-#
-#    You know a case with a single colour already. If every output depends on its own input
-#    alone, the table is diagonal, no two columns meet, and one product with ones gives it
-#    all. That is why ``backward(torch.ones_like(y))`` works for a curve at many points.
-
-
-def meter(T):
-    return torch.cat([T.sum().reshape(1), T[1:] ** 2])
-
-
-at = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
-value, pull = torch.func.vjp(meter, at)
-print(torch.func.jacrev(meter)(at))
-print("first row:   ", pull(torch.tensor([1.0, 0, 0, 0, 0]))[0])
-print("other rows:  ", pull(torch.tensor([0.0, 1, 1, 1, 1]))[0])
-
-# %%
 # Move a temperature in the six rooms. Which numbers of the table change?
 
 pullback.live(corridor, T)
@@ -254,9 +225,9 @@ pullback.live(corridor, T)
 #
 # .. admonition:: Remember
 #
-#    - Columns that do not meet in any row can share one product, and their numbers can be
-#      told apart afterwards: the column tells which product, the row the place in it.
-#    - A tridiagonal Jacobian takes at most three products, however large it is.
+#    - Columns that do not meet in any row can share one push, and their numbers can be
+#      told apart afterwards: the column tells which push, the row the place in it.
+#    - A tridiagonal Jacobian takes at most three pushes, however large it is.
 #    - To colour a pattern, give each column the first colour that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
 #      colours.
@@ -290,11 +261,10 @@ pullback.draw.compression(plan_of_ring)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The table is compared with its formula, and what came from three products with the
+#    The table is compared with its formula, and what came from three pushes with the
 #    table. The same has to hold for the whole of a longer corridor. With two
 #    colours it must fail. The corridor is also left to itself for a while, starting warm,
-#    and has to come to rest where Newton's method has found. What we say of times is
-#    compared with their record.
+#    and has to come to rest where Newton's method has found.
 
 formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1)
 assert torch.equal(J, formula)
@@ -322,14 +292,7 @@ for _ in range(5):
     astray = astray - torch.linalg.solve(from_pushes(astray), corridor(astray))
 assert not corridor(astray).abs().max() < 1  # from 1 it does not arrive
 
-import json
 from itertools import product
-from pathlib import Path
-
-measured = Path("../../benchmarks/results/sparse_growth.json")
-if measured.exists():  # in a clone of the repository
-    times = json.loads(measured.read_text())["figures"]["3000"]  # a gradient takes 1
-    assert times["sparse"] < 3 < 1000 < times["dense"]
 
 longer = torch.linspace(1, 3, 50)
 dense = torch.func.jacrev(corridor)(longer)
@@ -365,13 +328,10 @@ pattern_of_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
 assert colours(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
 assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
 
-table = torch.func.jacrev(meter)(at)
-assert torch.equal(pull(torch.eye(5)[0])[0], table[0])
-assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
-
 # %%
 # **Next:** the inputs of a network are one thing, its weights another. They are hidden
-# inside the module, and :ref:`with-respect-to-parameters` brings them out.
+# inside the module, and :ref:`with-respect-to-parameters` brings them out. (If all columns
+# meet in one row, you can group the rows and pull: :ref:`sparse-jacobian`.)
 #
 # .. asked: sparse Jacobian; Jacobian is mostly zeros; banded or tridiagonal Jacobian;
 #    fewer products with colouring; each output depends on few inputs; speed up a sparse

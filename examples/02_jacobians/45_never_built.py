@@ -66,8 +66,8 @@ W.grad
 #
 #    \sum_b V_{bi}X_{bj}.
 #
-# As for :math:`W_{11}`, a *column* of ``V`` and a column of ``X`` are multiplied entry by
-# entry, and added up. A product of two matrices can do this for all weights at once. But
+# This is what we did for :math:`W_{11}`: a *column* of ``V`` times a column of ``X``, entry
+# by entry, and added up. A product of two matrices can do this for all weights at once. But
 # ``@`` multiplies the *rows* of its left matrix by the columns of its right one. The rows
 # of ``V.T`` are the columns of ``V``, and so the product is ``V.T @ X``.
 #
@@ -121,18 +121,14 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# It is twice the work, for every size. The walk back takes two products, one for the
-# weights and one for the inputs, and each takes as many multiplications as the one in the
-# forward pass. So forward and back together take about three times the work of the
-# forward pass alone. For most other operations the factor is a different small number,
-# which does not grow with the number of inputs or outputs either. (On a clock you will
-# see other factors, since memory has to be read as well. :ref:`cost-of-one-vjp` has
-# measured some.)
-#
-# An exception is to pick a few rows from many, as ``W[:32]`` does, or an embedding of 32
-# words. The forward pass touches only these rows. But the gradient is as large as the whole
-# of ``W``, and the walk back fills the rest of it with zeros. (For embeddings,
-# :ref:`sparse-and-nested` shows a way around it.)
+# It is twice the work, for every size. The walk back takes two products of matrices, one
+# for the weights and one for the inputs, and each takes as many multiplications as the one
+# in the forward pass. So forward and back together take about three times the work of the
+# forward pass alone. For most other operations the factor is a different small number, no
+# matter how many inputs or outputs there are. (On a clock you will see other factors, since
+# memory has to be read as well: :ref:`cost-of-one-vjp`. And where a few rows are picked
+# from many, as in an embedding, the walk back fills the whole gradient, most of it with
+# zeros: :ref:`sparse-and-nested`.)
 #
 # A rule for each operation
 # -------------------------
@@ -168,7 +164,7 @@ def kept_numbers(f, x):
 
     def keep(t):  # called twice if two rules keep the same tensor, as in x * x
         sizes.append(t.numel())
-        return t.detach()  # t itself would keep its own graph alive
+        return t.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(x)
@@ -201,12 +197,16 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # %%
 # All ten results are kept, although the loop itself holds on to only the last of them. So
 # the memory grows with the number of steps and with the size of what they work on, such as
-# a batch. If training runs out of memory, the kept values are often where it went. With
-# checkpoints, PyTorch keeps fewer of them and computes the others again
-# (:ref:`answers-checkpoints`). Besides them, a walk back needs memory for the prices on
-# their way from one step to the next, and for the gradients that it leaves. No Jacobian is
-# among what is kept. The table of a single tanh would have a million times a million
-# entries, four terabytes in float32.
+# a batch. Besides the kept values, a walk back needs memory for the prices on their way
+# from one step to the next, and for the gradients that it leaves. No Jacobian is built for
+# any of this. The table of a single tanh would have a million times a million entries, four
+# terabytes in float32.
+#
+# So if training runs out of memory, the kept values are often where it went, and there are
+# three things to do about them. Take a smaller batch. Where no walk back will follow, such
+# as when you measure how good a network is, run it under ``torch.no_grad()``, which keeps
+# nothing. And with checkpoints PyTorch keeps fewer values, and computes the others again
+# (:ref:`answers-checkpoints`).
 #
 # .. admonition:: Remember
 #
@@ -228,8 +228,8 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #
 # .. dropdown:: Answer
 #
-#    The data need no gradient, so the walk back skips the product :math:`V\,W`, and
-#    computes only the one for the weights.
+#    The data need no gradient, so the walk back skips the product ``V @ W``, and computes
+#    only the one for the weights.
 
 X = X.detach()  # the same numbers, without requires_grad
 Y = X @ W.T
@@ -291,6 +291,8 @@ assert sparse.weight.grad.coalesce().values().numel() == 32 * 4
 assert backward_of_weights.get_total_flops() == forward.get_total_flops()
 
 million = 1_000_000
+with torch.no_grad():
+    assert kept_numbers(ten, many) == 0
 kept = [kept_numbers(f, many) for f in (torch.square, torch.tanh, ten, torch.sum)]
 assert kept == [million, million, 10 * million, 0]
 weight = torch.ones(20, 30, requires_grad=True)

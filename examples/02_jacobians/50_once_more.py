@@ -59,17 +59,16 @@ H
 
 # %%
 # Read it as a Jacobian whose outputs are rates. ``H[0, 0]`` says that the rate of the
-# first stove rises by 2 for each unit by which that stove itself is turned up.
-# ``H[0, 1]`` says that it rises by 3 for each unit of the *second* stove. This comes
-# from the chimney, where the product of the first two settings is multiplied by the
-# third, which is 3.
+# first stove rises by 2 for each unit by which that stove itself is turned up. ``H[0, 1]``
+# says that the rate of the first stove rises by 3 for each unit of the *second* stove. The
+# rate of the first stove contains :math:`x_1x_2`, which grows by :math:`x_2`, or 3, for
+# each unit of the second.
 #
 # The table is symmetric: the second stove has the same effect on the rate of the first as
-# the first has on the rate of the second. The rate of the first stove contains
-# :math:`x_1x_2`, which grows by :math:`x_2` for each unit of the second stove. The rate of
-# the second contains :math:`x_0x_2`, which grows by :math:`x_2` for each unit of the first.
-# The Hessian is symmetric for every function whose second derivatives don't jump anywhere.
-# (Mathematicians call them *continuous* then.)
+# the first has on the rate of the second. The rate of the second contains :math:`x_0x_2`,
+# which also grows by :math:`x_2` for each unit of the first. The Hessian is symmetric for
+# every function whose second derivatives don't jump anywhere. (Mathematicians call them
+# *continuous* then.)
 #
 # .. predict::
 #    :label: H u
@@ -121,56 +120,37 @@ print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
 # One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
-# happens to be a parabola, and one step hits its lowest point exactly.
-#
-# .. dropdown:: If it is no parabola
-#
-#    In general the curvature changes on the way. If the function has grown at the new
-#    place, you went too far, and try half the step. Otherwise compute rate and curvature
-#    again there, and take another step. Where the curvature is zero or negative, the
-#    formula does not lead to a lowest point at all.
+# happens to be a parabola, and one step hits its lowest point exactly. In general the
+# curvature changes on the way. If the function has grown at the new place, you went too
+# far, and try half the step. Otherwise compute rate and curvature again, and take another
+# step. Where the curvature is zero or negative, the formula does not lead to a lowest
+# point at all.
 #
 # H u without H
 # -------------
 #
 # For a network with a million weights, the Hessian has a million times a million entries.
 # But all that we used of it was ``H @ u``. If we pass ``u`` to ``autograd.grad`` in the
-# place of ``v``, we get a pull, ``u @ H``. It adds up the *rows* of the table instead of
-# the columns. As the table is symmetric, rows and columns hold the same numbers, and the
-# two sums are equal:
+# place of ``v``, where a single 1 gave a row of ``H``, we get a pull, ``u @ H``. It adds up
+# the *rows* of the table, and a push adds up its columns. As the table is symmetric, rows
+# and columns hold the same numbers, and the two sums are equal:
 
 (Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
 Hu
 
 # %%
-# This is called a :term:`Hessian-vector product`. It takes two walks back, one to get
-# ``g``, and one through everything that was recorded on the way. For layers like those of
-# :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
-# their size. With ``torch.func`` you can also push ``u`` through the gradient, by
-# ``jvp(grad(fuel), (x,), (u,))``.
-#
-# .. dropdown:: Other ways to the same product
-#
-#    The gradient of ``(g * u).sum()`` is the same product, because the ``v`` that this sum
-#    sends to ``g`` is ``u``.
-#
-#    We pulled back twice, which is called *reverse over reverse*. You can also push ``u``
-#    forward through the gradient, *forward over reverse*. For this we need the gradient as
-#    a function, and ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel``
-#    takes, and returns the gradient of the number that ``fuel`` returns. Where the Hessian
-#    is symmetric, all of these agree up to rounding. A few of PyTorch's operations have a
-#    rule for only one of the two orders, or, like ``scaled_dot_product_attention`` on the
-#    CPU, for neither. Where the rule is missing, they raise an error
-#    (:ref:`no-second-derivative`). With its default backend, ``torch.compile`` gives a
-#    function a backward that has no derivative of its own, so there the second walk back
-#    raises an error, too (:ref:`compiled-second-derivative`). :ref:`hvp` compares the ways
-#    more closely.
+# This is called a :term:`Hessian-vector product`. It takes two walks back. The first goes
+# through the fuel and gives ``g``. The second goes through all that was recorded in the
+# forward pass and in the first walk. For layers like those of :ref:`never-built`, it takes
+# a small multiple of the work of a forward pass, whatever their size. You can also push
+# ``u`` through the gradient, if you have it as a function. ``torch.func.grad`` makes one:
+# ``grad(fuel)`` takes what ``fuel`` takes, and returns the gradient. (:ref:`hvp` compares
+# the two ways, and has the operations for which one of them is missing or different.)
 
 from torch.func import grad, jvp
 
-(from_number,) = torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 value, pushed = jvp(grad(fuel), (x.detach(),), (u,))
-print(from_number, pushed)
+pushed
 
 # %%
 # When the gradient has no graph
@@ -186,19 +166,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Only ``create_graph=True`` helps.
-#
-# .. dropdown:: What does not help, and when the error comes all the same
-#
-#    To call ``backward`` on the same ``y`` a second time walks back through the fuel once
-#    more, and never through the gradient. If the walk needs values that the first walk has
-#    thrown away, it raises an error. Otherwise, for example with ``retain_graph=True``, it
-#    adds the first derivatives to ``x.grad`` again.
-#
-#    With ``create_graph=True`` the same error can come for another reason. If the function
-#    is linear in ``x``, and nothing else in it requires a gradient, the gradient is a
-#    constant. It has no graph, and the Hessian is zero. ``torch.func.hessian`` returns
-#    these zeros.
+# In a call of ``autograd.grad``, only ``create_graph=True`` helps. A second
+# ``y.backward()`` walks back through the fuel again, and never through the gradient.
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -295,6 +264,7 @@ nudged = [
 torch.testing.assert_close(torch.stack(nudged, dim=1), H.double())
 assert torch.equal(hessian(fuel)(point), H)
 reverse_over_forward = grad(lambda x: jvp(fuel, (x,), (u,))[1])(point)
+(from_number,) = torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 for product in (Hu, from_number, pushed, reverse_over_forward):
     assert torch.equal(product, H @ u)
 
@@ -322,26 +292,6 @@ try:
 except RuntimeError:
     refused = True
 assert refused  # the second walk has thrown the values away
-
-attend = lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q).square().sum()
-q, along, refusals = (
-    torch.linspace(-1, 1, 32).reshape(1, 1, 4, 8),
-    torch.ones(1, 1, 4, 8),
-    0,
-)
-for product in (
-    lambda: torch.autograd.functional.vhp(attend, q, along),
-    lambda: jvp(grad(attend), (q,), (along,)),
-):
-    try:
-        product()
-    except RuntimeError:  # a missing rule raises it, or NotImplementedError, a kind of it
-        refusals += 1
-assert refusals == 2
-
-(constant,) = torch.autograd.grad(2 * x.sum(), x, create_graph=True)
-assert not constant.requires_grad
-assert not hessian(lambda x: 2 * x.sum())(point).any()
 
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`

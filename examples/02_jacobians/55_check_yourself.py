@@ -60,7 +60,7 @@ pullback.live(lambda x: second(first(x)), x)
 # 2 · A narrow place
 # ------------------
 #
-# A network squeezes 1000 numbers into 2, makes 1000 of them again, and takes these to 1000
+# A network squeezes 1000 numbers into 2, expands the 2 to 1000, and takes these to 1000
 # others. The three tables have the shapes ``(2, 1000)``, ``(1000, 2)`` and
 # ``(1000, 1000)``. Somebody computes the table of the whole as ``J3 @ (J2 @ J1)``.
 #
@@ -109,16 +109,16 @@ three.shape
 # ---------------------
 #
 # .. predict:: Question
-#    :for: how many products
+#    :for: how many pulls or pushes
 #
 #    You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
-#    of its entries is known to be zero. Which function do you try first, and how many
-#    products does it take?
+#    of its entries is known to be zero. Which function do you try first, and how many pulls
+#    or pushes does it take?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.func.jacfwd``, because it takes a product for each input, and there are ten.
-#    ``jacrev`` gives the same table from a thousand products. (:ref:`the-whole-jacobian`,
+#    ``torch.func.jacfwd``, because it takes a push for each input, and there are ten.
+#    ``jacrev`` gives the same table from a thousand pulls. (:ref:`the-whole-jacobian`,
 #    :ref:`pushing-forward`)
 
 A = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
@@ -236,10 +236,10 @@ pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 #
 # .. dropdown:: Answer
 #
-#    Four: ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c``
-#    from 0 to 3. Columns that are four apart never meet in a row. If we only group
-#    columns, three pushes are too few, because the four columns of one row all need
-#    different colours. (:ref:`a-jacobian-of-zeros`)
+#    Four, because columns that are four apart never meet in a row:
+#    ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c`` from 0 to
+#    3. If we only group columns, three pushes are too few, because the four columns of one
+#    row all need different colours. (:ref:`a-jacobian-of-zeros`)
 
 colour = torch.arange(503) % 4
 windows = torch.arange(503).unfold(0, 4, 1)  # the four inputs of each output
@@ -446,7 +446,7 @@ fourteen
 # ----------------
 #
 # ``f`` takes 10 numbers to 1000, and none of its derivatives is known to be zero. Choose
-# a call for each wish, and say how many products it takes:
+# a call for each wish, and say how many pulls or pushes it takes:
 #
 # a. one row of the table
 # b. one column of the table

@@ -181,6 +181,55 @@ except RuntimeError as error:
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
+# *The two orders give different numbers, or one of them raises an error.* They agree, up to
+# rounding, where H is symmetric and each operation treats its input alike in both
+# directions. A ``padding_idx`` and ``linalg.cholesky`` do not
+# (:ref:`where-jacrev-and-jacfwd-differ`), and nothing warns you:
+
+tokens = torch.tensor([1, 2, 0])  # 0 is the padding
+embedded = lambda w: torch.nn.functional.embedding(tokens, w, padding_idx=0)
+padded = lambda w: torch.tanh(embedded(w)).sum() ** 2
+w, along = torch.linspace(-1, 1, 6).reshape(3, 2), torch.ones(3, 2)
+by_reverse = torch.autograd.functional.vhp(padded, w, along)[1]
+by_forward = torch.func.jvp(torch.func.grad(padded), (w,), (along,))[1]
+print("reverse over reverse:", by_reverse[1])
+print("forward over reverse:", by_forward[1])
+
+# %%
+# A few operations have a rule for only one of the two orders, or for neither. On the CPU,
+# ``scaled_dot_product_attention`` has neither for a tensor of four dimensions without
+# dropout, and has both for one of three. Where the rule is missing, you get an error
+# (:ref:`no-second-derivative`). With its default backend, ``torch.compile`` gives a
+# function a backward that has no derivative of its own (:ref:`compiled-second-derivative`):
+
+attend = lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q).square().sum()
+worked = {}
+for shape in ((1, 1, 4, 8), (1, 4, 8)):
+    q, plan = torch.linspace(-1, 1, 32).reshape(shape), torch.ones(shape)
+    orders = (
+        lambda q=q, plan=plan: torch.autograd.functional.vhp(attend, q, plan),
+        lambda q=q, plan=plan: torch.func.jvp(torch.func.grad(attend), (q,), (plan,)),
+    )
+    worked[shape] = 0
+    for order in orders:
+        try:
+            order()
+            worked[shape] += 1
+        except RuntimeError:  # a missing rule raises it, or NotImplementedError, its kind
+            pass
+worked
+
+# %%
+# *The error about a missing graph comes although create_graph is True.* If the function is
+# linear in ``x``, and nothing else in it requires a gradient, the gradient is a constant.
+# It has no graph, and H is zero. :func:`torch.func.hessian` returns these zeros:
+
+leaf = torch.ones(3, requires_grad=True)
+(constant,) = torch.autograd.grad(2 * leaf.sum(), leaf, create_graph=True)
+of_line = torch.func.hessian(lambda x: 2 * x.sum())(torch.ones(3))
+constant.requires_grad, of_line.any().item()
+
+# %%
 # As a check, we compare the results of all four ways with the product of ``u`` and the
 # Hessian worked out by hand. For the step of Newton's method, we check that the full
 # Hessian times the step is the negative slope:
@@ -189,6 +238,8 @@ H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):
     assert torch.equal(found, H @ u)
 assert torch.equal(Hg, H @ torch.tensor([4.0, 13.0]))
+assert not torch.allclose(by_reverse, by_forward)
+assert worked == {(1, 1, 4, 8): 0, (1, 4, 8): 2}
 full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 

@@ -140,12 +140,42 @@ moved = torch.tensor([2.0, 2.0, 3.0], requires_grad=True)
 print(stale, fresh)
 
 # %%
+# .. _chain-rule-at-a-kink:
+#
+# At a kink
+# ---------
+#
+# The rule is one for steps without a kink where you stand. Take two steps. The first leads
+# from ``x`` to ``relu(x)`` and ``relu(-x)``, and the second takes the difference of the
+# two, which is ``x`` again, with a slope of 1. At 0 both parts of the first step have their
+# kink, where PyTorch counts a slope of 0. So the table of the first step is zero, and the
+# product is 0:
+
+
+def halves(x):
+    return torch.stack([x.relu(), (-x).relu()])
+
+
+def joined(halves):
+    return halves[0] - halves[1]
+
+
+slopes = {}
+for at in (-1.0, 0.0, 1.0):
+    x_at = torch.tensor(at)
+    tables = torch.func.jacrev(joined)(halves(x_at)), torch.func.jacrev(halves)(x_at)
+    slopes[at] = (tables[0] @ tables[1]).item()
+slopes
+
+# %%
 # We compare the first product with the sum over :math:`i`, and the chain of three with the
 # product of its Jacobians from :term:`forward mode`. :func:`pullback.check` examines the
 # middle step of the chain:
 
 import pullback
 
+assert slopes == {-1.0: 1, 0.0: 0, 1.0: 1}
+assert all(joined(halves(torch.tensor(at))) == at for at in slopes)
 J_f, J_g = torch.func.jacfwd(f), torch.func.jacfwd(g)
 assert torch.equal(x.grad, v[0] * J_f(x.detach())[0] + v[1] * J_f(x.detach())[1])
 h, t = h.detach(), t.detach()

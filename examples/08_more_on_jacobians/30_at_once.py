@@ -158,11 +158,47 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# ``autograd.functional.jacobian`` returns zeros there, too, unless you pass
+# ``strict=True``. Then it raises an error, as the loop over rows with ``autograd.grad``
+# does. But one output that still depends on the argument is enough for both of them. Then
+# an output that went through NumPy altogether has a row of zeros, and the row of one that
+# went through it in part lacks this part:
+
+point = torch.tensor([1.0, 2.0, 3.0])
+through_numpy = lambda x: torch.from_numpy(x.detach().numpy() ** 2)
+half = lambda x: torch.stack([x.sum(), torch.tensor(x.detach().numpy().prod())])
+unseen = functional(through_numpy, point)
+try:
+    functional(through_numpy, point, strict=True)
+except RuntimeError as error:
+    print(error)
+half_seen = functional(half, point, strict=True)
+in_part = lambda x: torch.stack([x.sum() * x.detach().numpy().prod().item(), (x**2).sum()])
+seen_in_part = functional(in_part, point, strict=True)
+half_seen
+
+# %%
+# ``torch.func`` raises an error for a BatchNorm in training, which updates its statistics
+# on the way. The loop takes it, and ``functional.jacobian`` is such a loop:
+
+norm, batch = torch.nn.BatchNorm1d(3), torch.eye(3)
+try:
+    torch.func.jacrev(norm)(batch)
+except RuntimeError as error:
+    print(str(error).split(" (aten")[0])
+of_norm = functional(norm, batch)
+of_norm.shape
+
+# %%
 # As a check, we compare every way with the formula at :math:`(3,2)`:
 
 for name, result in found.items():
     torch.testing.assert_close(result, J, msg=lambda text, name=name: f"{name}: {text}")
 assert torch.equal(value, f(x))
+assert not unseen.any()
+assert seen_in_part.tolist() == [[6, 6, 6], [2, 4, 6]]  # in truth 42, 24, 18
+assert half_seen.tolist() == [[1, 1, 1], [0, 0, 0]]
+assert of_norm.shape == (3, 3, 3, 3)
 assert torch.equal(y, f(x))
 assert abs(fit.x[0] - torch.pi / 2) < 1e-6
 sorted(found)

@@ -159,7 +159,47 @@ with sdpa_kernel(SDPBackend.MATH):
     J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes must give the same values, because only their work differs, and the crossover
+# .. _where-jacrev-and-jacfwd-differ:
+#
+# Where the two differ
+# --------------------
+#
+# For a few operations they return different numbers, and no message. In every release that
+# we tried, up to 2.15, ``jacrev`` of ``torch.cdist`` is wrong (:ref:`jacrev-of-cdist`),
+# because ``torch.func`` makes a mistake when it takes the products of this operation side
+# by side. One at a time they are right. ``jacfwd`` of ``scatter_reduce`` with ``"prod"``
+# returns zeros, because its rule for the way forward is wrong.
+#
+# Sometimes the two differ on purpose. The walk back gives no gradient to the
+# ``padding_idx`` of an embedding, and treats the matrix of ``linalg.cholesky`` as
+# symmetric. The way forward does neither. And where a branch of ``torch.where`` that is not
+# taken has an infinite slope, the way back gives NaN and the way forward does not
+# (:ref:`where-and-its-branches`). If much depends on a table, compare it once with
+# that of ``torch.autograd.functional.jacobian``, which walks back once for each row:
+
+groups = torch.tensor([0, 0, 1])
+words = torch.tensor([0, 2])
+pairs = {
+    "scatter_reduce": (
+        lambda x: torch.ones(2).scatter_reduce(0, groups, x, "prod"),  # x0 x1, and x2
+        torch.tensor([1.0, 2.0, 3.0]),
+    ),
+    "padding_idx": (
+        lambda w: torch.nn.functional.embedding(words, w, padding_idx=2),
+        torch.ones(3, 2),
+    ),
+    "cholesky": (torch.linalg.cholesky, torch.eye(2) + 0.5),
+}
+tables = {}
+for name, (f, at) in pairs.items():
+    by_rev, by_fwd = torch.func.jacrev(f)(at), torch.func.jacfwd(f)(at)
+    by_loop = torch.autograd.functional.jacobian(f, at)
+    tables[name] = by_rev, by_fwd, by_loop
+    same = [torch.allclose(table, by_loop) for table in (by_rev, by_fwd)]
+    print(f"{name:16} as in the loop: jacrev {same[0]}, jacfwd {same[1]}")
+
+# %%
+# All modes must give the same values where they have the same rules, and the crossover
 # must lie between m = 63 and m = 66. We check both statements, and the results of the
 # sections above:
 
@@ -173,6 +213,17 @@ own = [torch.func.jacrev(move)(t)[i, ..., i] for i in (0, 1)]  # two of four blo
 torch.testing.assert_close(pixels, torch.stack(own))
 torch.testing.assert_close(by_columns, by_rows)
 torch.testing.assert_close(in_chunks, by_rows)
+assert tables["scatter_reduce"][0].tolist() == [[2, 1, 0], [0, 0, 1]]
+assert not tables["scatter_reduce"][1].any()
+for by_rev, by_fwd, by_loop in tables.values():
+    assert torch.equal(by_rev, by_loop)
+    assert not torch.allclose(by_fwd, by_rev)
+root = lambda x: torch.where(x > 0, x.sqrt(), 0 * x)
+zero, one = torch.tensor(0.0), torch.tensor(1.0)
+assert torch.func.jvp(root, (zero,), (one,))[1] == 0
+assert torch.func.vjp(root, zero)[1](one)[0].isnan()
+at_one = torch.func.jvp(root, (one,), (one,))[1], torch.func.vjp(root, one)[1](one)[0]
+assert at_one[0] == at_one[1] == 0.5
 assert passes(torch.func.jacrev, 64, 63) < passes(torch.func.jacfwd, 64, 63)
 assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 

@@ -175,12 +175,103 @@ except IndexError as error:
 torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
 
 # %%
+# In training mode a batch of one is of no use. If a sample is a row of numbers, BatchNorm
+# wants the variance of each column, and a single number has none. For an image it would
+# have to write its statistics, and ``vmap`` and ``jacrev`` refuse that. With
+# ``track_running_stats=False`` it runs, but normalises each image with the image's own mean
+# instead of that of the batch, so the table is that of another function:
+
+images = torch.linspace(-1, 1, 48).reshape(4, 3, 2, 2) ** 2
+forgetful = torch.nn.BatchNorm2d(3, track_running_stats=False)
+each_alone = torch.func.vmap(lambda x: forgetful(x[None])[0])(images)
+print("mean of an image, alone:     ", each_alone[0, 0].mean().abs().item() < 1e-5)
+print("the same as in the batch:    ", torch.allclose(each_alone, forgetful(images)))
+
+# %%
+# *What does* ``vmap`` *refuse, and what does it not see?* It runs the function once for all
+# samples, so it refuses an ``if`` that looks at a value, a draw of random numbers by
+# PyTorch, and a number of a sample that is written into ``torch.zeros(2)``. (A
+# ``x.new_zeros(2)`` is made of the sample, and has room for all.) On a CPU it refuses a GRU
+# (:ref:`per-sample-gradients-of-an-rnn`), where the sums over the batch work. But Python's
+# ``random`` and NumPy raise nothing, and all samples get the same number. And a batch that
+# the function takes from the program around it counts as a constant, so that what comes
+# through it is missing from the tables:
+
+
+def written(x, y):
+    y[0], y[1] = x.sum(), x.square().sum()
+    return y
+
+
+gru, usual = torch.nn.GRU(3, 2), torch.nn.BatchNorm2d(3)
+refusing = {
+    "an if": (lambda x: x**2 if x.sum() > 0 else x, X),
+    "Dropout": (torch.nn.Dropout(), X),
+    "torch.zeros": (lambda x: written(x, torch.zeros(2)), X),
+    "a GRU": (lambda x: gru(x)[0], torch.zeros(4, 5, 3)),
+    "BatchNorm of images": (lambda x: usual(x[None])[0], images),
+}
+refused = []
+for name, (function, samples) in refusing.items():
+    try:
+        torch.func.vmap(torch.func.jacrev(function))(samples)
+    except RuntimeError:
+        refused.append(name)
+print("refused:", ", ".join(refused))
+in_its_place = torch.func.vmap(torch.func.jacrev(lambda x: written(x, x.new_zeros(2))))(X)
+
+import random
+
+same = torch.func.vmap(lambda x: x * random.random())(torch.ones(5))
+captured = torch.func.vmap(torch.func.jacrev(lambda x: x / X.exp().sum(0)))(X)
+
+# %%
+# *What is the number in the message of* ``pullback.jacobian`` *above?* In each product of
+# its test, some samples have prices for their outputs, drawn at random, and the others have
+# none. If no sample looked at another, the inputs of a sample without prices would earn
+# nothing. The number compares the most that one of them earns with the most that any input
+# earns. What is hardly more than rounding passes for rounding:
+
+barely = lambda X: X + 1e-6 * X.sum(0)
+unnoticed = pullback.jacobian(barely, X, batched=True)
+torch.allclose(unnoticed, torch.eye(3).expand(5, 3, 3), atol=1e-5)
+
+# %%
 # We compare the seven ways of this page with the derivative worked out by hand, which is
 # :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
 for result in (blocks, summed, of_sum, stacked.movedim(0, 1), mapped, shared, batched):
     torch.testing.assert_close(result, by_hand)
+assert refused == list(refusing)
+assert torch.equal(in_its_place, torch.stack([torch.ones_like(X), 2 * X], dim=1))
+assert (same == same[0]).all()
+assert torch.equal(captured[0], torch.diag(1 / X.exp().sum(0)))  # the sum as a constant
+in_truth = torch.func.jacrev(lambda X: X / X.exp().sum(0))(X)[0, :, 0]
+assert not torch.allclose(in_truth, captured[0])
+series = torch.randn(2, 4, 3, requires_grad=True)  # two steps in time, four samples
+of_gru = torch.autograd.grad(gru(series)[0][-1, :, 0].sum(), series)[0]
+for b in range(4):
+    own = torch.autograd.grad(gru(series[:, b])[0][-1, 0], series)[0][:, b]
+    torch.testing.assert_close(of_gru[:, b], own)
+refusals = 0
+for training, sample in (
+    (torch.nn.BatchNorm1d(3), X[:1]),  # a batch of one row
+    (torch.nn.BatchNorm1d(3).eval(), X[0]),  # no batch at all
+):
+    try:
+        training(sample)
+    except ValueError:
+        refusals += 1
+assert refusals == 2
+assert torch.nn.BatchNorm2d(3)(images[:1]).shape == (1, 3, 2, 2)  # a batch of one image
+try:
+    torch.func.jacrev(lambda x: usual(x[None])[0])(images[0])
+except RuntimeError:
+    refusals += 1
+assert refusals == 3
+forgotten = torch.func.vmap(torch.func.jacrev(lambda x: forgetful(x[None])[0]))(images)
+assert forgotten.shape == (4, 3, 2, 2, 3, 2, 2)
 torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, atol=0)
 
 # %%

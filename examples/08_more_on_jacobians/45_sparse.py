@@ -92,6 +92,27 @@ leaf = x.clone().requires_grad_()
 leaf.grad
 
 # %%
+# Rows can save what columns cannot. Suppose that a meter shows the total of five numbers,
+# and beside it the squares of the last four. All columns meet in the row of the total, so
+# to group columns saves nothing. But the row of the total can stay alone, and the other
+# rows share one product:
+
+
+def meter(t):
+    return torch.cat([t.sum().reshape(1), t[1:] ** 2])
+
+
+five = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+value, pull_meter = torch.func.vjp(meter, five)
+total_row = pull_meter(torch.tensor([1.0, 0, 0, 0, 0]))[0]
+other_rows = pull_meter(torch.tensor([0.0, 1, 1, 1, 1]))[0]
+print("first row: ", total_row)
+print("other rows:", other_rows)
+of_meter = torch.func.jacrev(meter)(five)
+assert torch.equal(total_row, of_meter[0])
+assert torch.equal(other_rows[1:], of_meter.diagonal()[1:])
+
+# %%
 # What goes wrong
 # ---------------
 #

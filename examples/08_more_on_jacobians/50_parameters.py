@@ -160,6 +160,31 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
+# *One block is zero, and the others are right.* Then its name may be misspelt.
+# ``functional_call`` ignores a name that the last module on the way does not have, unless
+# you pass ``strict=True``. Then it wants every parameter and every buffer, and no other
+# name. (Buffers are what a module stores without training it, such as the means of a
+# BatchNorm.) A name that leads to no module at all raises an error in any case:
+
+for name in ("bais", "module.bias"):
+    try:
+        functional_call(layer, {**params, name: params["bias"]}, (x,))
+        print(name, "is ignored")
+    except AttributeError as error:
+        print(name, "raises:", error)
+
+# %%
+# ``functional_call`` refuses a module that was compiled with ``torch.jit.script``. If you
+# have computed ``y`` already, you need no function: ``torch.autograd.grad`` takes a list of
+# parameters, and returns a block for each of them:
+
+y = layer(x)
+at_once = torch.autograd.grad(
+    y, list(layer.parameters()), torch.eye(2), is_grads_batched=True
+)
+[tuple(block.shape) for block in at_once]
+
+# %%
 # We compare the blocks with the formulas, the kernel with the closed form, and a weighted
 # sum of the rows of each block with the result of ``backward``:
 
@@ -173,6 +198,14 @@ for name, p in layer.named_parameters():
 torch.testing.assert_close(second[0, :, 0], 2 * torch.outer(x, x))
 closed = (X @ X.T + 1)[:, :, None, None] * torch.eye(2)
 torch.testing.assert_close(kernel, closed)
+for block, expected in zip(at_once, J.values(), strict=True):
+    assert torch.equal(block, expected)
+for wrong in ({**params, "bais": params["bias"]}, {"weight": params["weight"]}):
+    try:
+        functional_call(layer, wrong, (x,), strict=True)
+        raise AssertionError
+    except RuntimeError:
+        pass
 
 # %%
 # Where next
