@@ -99,8 +99,8 @@ loss.backward()
 print(loss.item(), layer.weight.grad)
 
 # %%
-# A leaf too late, a gradient of a copy
-# -------------------------------------
+# A flag set too late, a gradient of a copy
+# -----------------------------------------
 #
 # Whether an operation is recorded depends on ``requires_grad`` at the time of the
 # operation. If you set the flag to True only after the forward pass, ``.grad`` stays None.
@@ -175,11 +175,13 @@ point = torch.tensor(3.0)
 print(torch.func.jacrev(constant)(point), torch.func.jacfwd(constant)(point))
 
 # %%
-# What protects you from a wrong loss, a wrong reduction or a graph that was cut by
-# accident? Compute the loss that you meant, with plain numbers and without autograd, and
-# compare the gradient with the difference quotient of this loss. Of the two gradients that
-# we computed for the three samples above, this check accepts only that of the mean over the
-# whole batch:
+# What protects you
+# -----------------
+#
+# To find a wrong loss, a wrong reduction or a graph that was cut by accident, compute the
+# loss that you meant, with plain numbers and without autograd, and compare the gradient
+# with the difference quotient of this loss. Of the two gradients that we computed for the
+# three samples above, this check accepts only that of the mean over the whole batch:
 
 
 def meant(w):

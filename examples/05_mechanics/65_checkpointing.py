@@ -104,6 +104,9 @@ for preserve in (True, False):
     print(y.tolist(), g.tolist(), sep="\n")
 
 # %%
+# BatchNorm updates its running statistics each time its block runs, so a checkpointed
+# BatchNorm updates them twice (:ref:`functional-buffers`).
+#
 # The saved tensors, in your hands
 # --------------------------------
 #
@@ -184,11 +187,14 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
 # %%
 # As a check, we compare all the products :math:`J^\top v` with each other, and
 # :math:`(J^\top v)\cdot w` with :math:`v\cdot(Jw)`, for which forward mode computes
-# :math:`Jw`:
+# :math:`Jw`. And a BatchNorm in a checkpoint must have counted two batches:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])
 w = torch.randn(128, 64)
+norm = nn.BatchNorm1d(64)
+torch.autograd.grad(checkpoint(norm, x, use_reentrant=False), x, v)
+assert norm.num_batches_tracked == 2
 _, Jw = torch.func.jvp(whole, (x.detach(),), (w,))
 torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=1e-3)
 

@@ -184,7 +184,9 @@ own.round(decimals=3)
 # As a check, we compare the diagonal with the derivative worked out by hand,
 # :math:`1/s-x_i/s^2`, and the gradient for a ``v`` of ones with the sum of the rows, which
 # is zero here. We also check that :math:`Jx=0`. For the shared input, a ``v`` of ones must
-# give the sum of the ten derivatives:
+# give the sum of the ten derivatives. And for ``logsumexp`` within each sample, which has
+# one output for each sample and does not mix, a ``v`` of ones must give each sample's own
+# gradient:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)
@@ -194,6 +196,10 @@ torch.testing.assert_close(J @ x.detach(), torch.zeros(3), atol=1e-6, rtol=0)
 assert own @ x.detach() > 0.1
 assert torch.equal(each, points)
 assert C.grad == each.sum() == 45
+leaf = X.clone().requires_grad_()
+(one_output_each,) = torch.autograd.grad(leaf.logsumexp(1), leaf, torch.ones(4))
+for row, gradient in zip(X, one_output_each, strict=True):
+    torch.testing.assert_close(gradient, torch.func.grad(lambda r: r.logsumexp(0))(row))
 
 # %%
 # Where next
