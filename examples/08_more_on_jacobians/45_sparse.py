@@ -152,10 +152,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# For some patterns, the number of products is small only if you use both VJPs and JVPs. The
-# pattern below has a full row and a full column. Its Jacobian takes nine products if all of
-# them are VJPs or all of them are JVPs, but only three if you combine one :term:`VJP` with
-# two :term:`JVPs <JVP>`:
+# For some patterns, the number of products is small only if you use both :term:`VJPs <VJP>`
+# and :term:`JVPs <JVP>`. The pattern below has a full row and a full column. Its Jacobian
+# takes nine products if all of them are VJPs or all of them are JVPs, but only three if you
+# combine one VJP with two JVPs:
 
 
 def arrow(x):
