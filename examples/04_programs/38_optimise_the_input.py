@@ -58,9 +58,9 @@ def slope(x):
 
 
 # %%
-# The first line is the trick. ``detach`` makes a new tensor without a history, which is a
-# leaf, and ``requires_grad_`` lets it ask for a gradient. So each step starts a new graph
-# at the picture of that moment.
+# The trick is in the first line of ``slope``. ``detach`` makes a new tensor without a
+# history, which is a leaf, and ``requires_grad_`` lets it ask for a gradient. So each step
+# starts a new graph at the picture of that moment.
 #
 # Now two attacks. *FGSM* takes a single step, not along the gradient but along its *sign*,
 # so that every pixel changes by the same small amount epsilon (Goodfellow et al., 2014).

@@ -224,8 +224,8 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # What to watch for
 # -----------------
 #
-# - **The second line must differentiate the first derivative.** It is easily copied
-#   wrongly, as ``grad(value, t, v)`` once more, and then ``u_xx`` is ``u_x``
+# - **The call for the second derivative must differentiate the first derivative.** It is
+#   easily copied wrongly, as ``grad(value, t, v)`` once more, and then ``u_xx`` is ``u_x``
 #   (:ref:`u-xx-is-u-x`).
 # - **Points that see each other.** BatchNorm in training mode, attention over the points,
 #   or a convolution or FFT along them, as in a neural operator, mix the points. Then ones

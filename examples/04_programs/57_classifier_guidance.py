@@ -208,9 +208,9 @@ moved = not torch.equal(training[1].running_mean, classifier[1].running_mean)
 print("and its running mean has moved:", moved)
 
 # %%
-# The last line is a second damage, which is why we have tried it with a copy. The noisy
-# pictures of the sampler have gone into the running mean, and calling ``eval()``
-# afterwards does not take them out again. If you are not sure of a classifier,
+# The last line of the output shows a second damage, which is why we have tried it with a
+# copy. The noisy pictures of the sampler have gone into the running mean, and calling
+# ``eval()`` afterwards does not take them out again. If you are not sure of a classifier,
 # :func:`pullback.mixing` tells you which samples of a batch look at each other. It calls
 # the function that you pass, so ask it in eval mode, as here, or pass a module, whose
 # running mean it puts back:

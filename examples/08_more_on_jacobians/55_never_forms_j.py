@@ -83,8 +83,8 @@ print(f"{entries:.1e} entries, {entries * 4 / 2**30:.0f} GiB")
 # The product is :math:`V^\top X`, one matrix product as large as the forward pass. If the
 # input requires a gradient as well, there is another matrix product of this size. We count
 # the floating-point operations of the two products together, because such a count does not
-# depend on the machine. The last number in each line is the ratio of the operations of the
-# backward pass to those of the forward pass:
+# depend on the machine. The last number in each line of the output is the ratio of the
+# operations of the backward pass to those of the forward pass:
 
 from torch.utils.flop_counter import FlopCounterMode
 
