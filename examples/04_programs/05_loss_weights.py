@@ -66,7 +66,8 @@ for name, (reduced, v) in ways.items():
 
 # %%
 # So in a program of your own you may write either. ``losses.backward(v)`` has the advantage
-# that everything you have decided stands in one tensor, which you can print.
+# that a single tensor holds everything that you have decided, and you can print this
+# tensor.
 #
 # The mean comes too early
 # ------------------------

@@ -226,9 +226,9 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #
 # In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
 # ``(1 - D).log()``: where a score is very sure, D rounds to 0 or 1, and the lines as they
-# stand send NaN. The line of PPO is the one of the same forward pass. If the old
-# log-probabilities were stored, and Dropout has drawn another mask since, the ratio is not
-# 1, and multiplies ``v``.
+# stand send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
+# same forward pass. If the old log-probabilities were stored, and Dropout has drawn another
+# mask since, the ratio is not 1, and multiplies ``v``.
 #
 # The three without a ``detach`` are here because their value is not the point either. Most
 # have a page: :ref:`reinforce`, :ref:`ratio-of-one`, :ref:`discrete-choices`,

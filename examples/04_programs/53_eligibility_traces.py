@@ -267,7 +267,7 @@ print("of the error:     ", learned(of_prediction=False).tolist())
 #
 #    - The trace collects gradients of predictions, with v = 1. Each δ is multiplied by it
 #      later.
-#    - An optimizer takes what stands in ``.grad``, and that may be computed by hand.
+#    - An optimizer takes whatever ``.grad`` holds, and you may compute that yourself.
 #    - For a finished walk there is a v that does the same in one call.
 #
 # .. admonition:: Try it

@@ -105,10 +105,10 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 
 # %%
 # In ``guidance`` the ``y`` is ``chosen``, with one number for each picture, and ``v`` is
-# ones. Ones ask for the gradient of the *sum* of these numbers, and many programs write
-# ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because the classifier
-# looks at each picture by itself. The picture in row i appears in number i only, so in the
-# gradient of the sum its row is the gradient of its own number.
+# all ones. A ``v`` of ones asks for the gradient of the *sum* of these numbers, and many
+# programs write ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because
+# the classifier looks at each picture by itself. The picture in row i appears in number i
+# only, so in the gradient of the sum its row is the gradient of its own number.
 #
 # What the scale does
 # -------------------

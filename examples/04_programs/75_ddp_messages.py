@@ -123,8 +123,8 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
 # %%
 # Look at the second line of the output. **Without the flag there is no message, and only a
 # third of the gradient is averaged.** The parameter was ready after the first of the two
-# inner ``backward`` calls, and DDP sent what was there. The second part was added
-# afterwards, in each process for itself, so that the copies of the model drift apart. (Two
+# inner ``backward`` calls, and DDP sent what was there. Each process added the second part
+# afterwards, without the other processes, so that the copies of the model drift apart. (Two
 # ``backward`` calls of your own are as silent: :ref:`across-processes`.)
 #
 # In the last two lines of the output all is well. With ``use_reentrant=False`` the

@@ -195,8 +195,8 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # .. dropdown:: Answer
 #
-#    Only the one of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625 and
-#    4.0, and all the others are computed from these.
+#    Only the gradient of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625
+#    and 4.0, and all the other gradients are computed from these numbers.
 
 # %%
 # .. dropdown:: How we checked this page

@@ -36,8 +36,8 @@ def tried(f):
 # %%
 # First come the operations that compare and count. The results of most of them are not
 # floating-point numbers, and have no graph. A histogram consists of floats, but has no
-# graph either. The values that ``unique`` returns do have a graph, but their backward
-# raises:
+# graph either. The values that ``unique`` returns do have a graph, but their backward rule
+# raises an error:
 
 counting = {
     "x > 1": lambda x: x > 1,
@@ -53,8 +53,8 @@ for name, f in counting.items():
 
 # %%
 # Next comes rounding. *Floor division raises an error and floor does not?* Yes. The
-# backward of ``//`` raises, while ``div`` with ``rounding_mode="floor"``, which gives the
-# same numbers, passes zeros:
+# backward rule of ``//`` raises an error, whereas ``div`` with ``rounding_mode="floor"``,
+# which gives the same numbers, passes zeros:
 
 rounding = {
     "torch.round(x)": torch.round,
@@ -200,7 +200,7 @@ for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
 # %%
 # As a check, we compute difference quotients, with a small step up and down in each entry.
 # They must show the same zeros and slopes, and zeros for the two operations whose backward
-# raises:
+# rule raises an error:
 
 steps = 1e-3 * torch.eye(3)
 for name, f in (rounding | choosing).items():
