@@ -94,7 +94,7 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # ``preserve_rng_state=False``, ``v`` does not go back through the units that y came from,
 # but through others, and there is no warning. Of each pair of lines in the output, the
 # first is y and the second is the gradient. The first pair is with
-# ``preserve_rng_state=True``, and the second without it:
+# ``preserve_rng_state=True``, and the second is with ``preserve_rng_state=False``:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):

@@ -165,11 +165,11 @@ torch.func.vmap(Batched.apply)(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
 # ------------
 #
 # Forward mode does not call ``backward``. For a :term:`JVP` it calls the method ``jvp``,
-# which you have to add, and which receives a :term:`tangent` for each input. Whatever
-# ``jvp`` needs has to be saved with ``save_for_forward``. The class ``Forgetful`` below has
-# a ``jvp`` but does not call ``save_for_forward``, and so its ``jvp`` finds
-# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and the
-# second for ``Forgetful``:
+# which you have to add, and which receives a :term:`tangent` for each input. You have to
+# save whatever ``jvp`` needs with ``save_for_forward``. The class ``Forgetful`` below has a
+# ``jvp`` but does not call ``save_for_forward``, and so its ``jvp`` finds ``saved_tensors``
+# empty. The first message is for a ``Function`` without ``jvp``, and the second for
+# ``Forgetful``:
 
 
 class Forgetful(Batched):

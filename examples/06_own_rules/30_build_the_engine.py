@@ -124,9 +124,9 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# The walk goes on from a tensor when the last cotangent of this tensor has arrived. It does
-# not go beyond a leaf. There it adds the sum of the cotangents to ``.grad``, and goes on
-# with the other tensors that are ready:
+# The walk goes on from a tensor when the last cotangent of this tensor has arrived. The
+# walk does not go beyond a leaf. There it adds the sum of the cotangents to ``.grad``, and
+# then it goes on with the other tensors that are ready:
 
 
 def walk(arrived, missing, ready, retain_graph):

@@ -138,7 +138,7 @@ for name, figures in record["figures"].items():
 #
 # Do not use ``mean`` in place of ``sum``. In the backward pass, ``mean`` sends a different
 # ``v``, with 1/N in each entry. And do not write into an expanded ``v``. All its million
-# entries lie in the same place in memory, and torch refuses the edit:
+# entries are at the same place in memory, and torch refuses the edit:
 
 try:
     expanded[0] = 2.0
