@@ -58,7 +58,7 @@ def residual(u, k, x, f=0.0):
 # Three right ways and a wrong one
 # --------------------------------
 #
-# Before we train anything, let us look at a ``u`` that we can differentiate in the head,
+# Before we train anything, let us look at a ``u`` that we can differentiate in our heads,
 # :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative
 # :math:`12x^3`.
 #

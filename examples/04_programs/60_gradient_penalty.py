@@ -72,7 +72,7 @@ print([name for name, p in critic.named_parameters() if p.grad is None])
 #
 # Now the whole program. The real points lie on a ring, the false ones in a heap in its
 # middle. In each step the penalty is taken at points between the two, on the line from a
-# false point to a real one, at a place drawn by lot:
+# false point to a real one, at a random place:
 
 angle = torch.rand(256) * 2 * torch.pi
 real = torch.stack([angle.cos(), angle.sin()], 1)
