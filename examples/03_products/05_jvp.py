@@ -79,7 +79,7 @@ assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_gra
 # %%
 # If a function has two inputs, each of them gets its own tangent, and the result is the sum
 # of their effects. To hold one input fixed, give it a tangent of zeros. In the second line
-# below only the first factor moves:
+# of the output only the first factor moves:
 
 a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
@@ -148,8 +148,8 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
 # *unpack_dual(out).tangent is None.* One reason is that ``out`` does not depend on the dual
 # number. Another is that a ``detach``, an operation with an integer result, or a plain
 # number on the way has cut the tangent off. In these cases :func:`torch.func.jvp` gives
-# zeros, as in the last line below for ``detach``. The third reason is that you read the
-# tangent after the ``with`` block, which discards all tangents when it ends:
+# zeros, as the last line of the output shows for ``detach``. The third reason is that you
+# read the tangent after the ``with`` block, which discards all tangents when it ends:
 
 with forward.dual_level():
     dual = forward.make_dual(x, u)

@@ -133,9 +133,9 @@ print(gap(Smooth, symmetric) < 1e-12)
 # %%
 # *Does a passed test prove my gradient?* No. It shows that both products belong to *one*
 # matrix, but not that this matrix is the right one. A stray ``detach`` takes half of the
-# derivative of :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line below
-# both sides are equal, but each is half of the number in the second line, which we compute
-# with the true :math:`J=\operatorname{diag}(2x)`:
+# derivative of :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line of the
+# output both sides are equal, but each is half of the number in the second line, which we
+# compute with the true :math:`J=\operatorname{diag}(2x)`:
 
 
 def leaky(x):

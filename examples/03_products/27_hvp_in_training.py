@@ -62,8 +62,8 @@ u, w = torch.randn(2, 17).double()
 #
 # *My Hessian-vector product gives a different result on every call.* If you run the forward
 # pass again for each product, each pass draws a new mask, and then u'Hw and w'Hu belong to
-# two different functions. The three numbers in the first line below should be equal, and
-# the number in the second line should be equal to them:
+# two different functions. The three numbers in the first line of the output should be
+# equal, and the number in the second line should be equal to them:
 
 print([f"{product(slopes(noisy), noisy, u) @ w:.3f}" for _ in range(3)])
 print(f"{product(slopes(noisy), noisy, w) @ u:.3f}")
@@ -145,9 +145,9 @@ print(torch.allclose(in_batches(plain, u), H @ u))
 # BatchNorm in ``train()`` couples the samples, so the sum of the batches' products is the
 # Hessian-vector product of a different function. Each pass also updates the running
 # statistics of BatchNorm, so use a copy of the model (:ref:`functional-buffers`). In
-# ``eval()`` the sum is right. The first line below is for ``train()``, and the second is
-# for ``eval()``. Each line says whether the relative error of the sum is above 0.1, whether
-# it is below 1e-10, and how many passes the statistics have counted:
+# ``eval()`` the sum is right. The first line of the output is for ``train()``, and the
+# second is for ``eval()``. Each line says whether the relative error of the sum is above
+# 0.1, whether it is below 1e-10, and how many passes the statistics have counted:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):

@@ -94,8 +94,8 @@ print(row, rest[1:])
 # If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. The
 # coloring needs fewer colours if :math:`H_{ij}` may be read from the place of
 # :math:`H_{ji}` (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the
-# colours, and its plan takes one product for each colour. The first line below shows that
-# the arrow needs a third colour if symmetry is not used:
+# colours, and its plan takes one product for each colour. The first line of the output
+# shows that the arrow needs a third colour if symmetry is not used:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = plan.hessian(arrow, spot)
@@ -164,7 +164,7 @@ print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 # samples. The shape of the result is the shape of y, followed twice by the shape of x, and
 # the result holds all the zeros between different samples. If you want one Hessian for each
 # sample, use ``vmap(hessian(f))``. The dimension of size 1 disappears if f squeezes its
-# output, as in the last line:
+# output, as in the last line of the output:
 
 hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
 for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):

@@ -61,8 +61,9 @@ print(half, torch.autograd.grad((y * y).sum(), x)[0])
 # *Is loss.backward(loss) the same as loss.backward()?* No, ``loss.backward(loss)`` gives
 # the gradient times the value of the loss. Again, this is half of a gradient: the gradient
 # of ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the gradient of half
-# the loss. For the first three lines below, we pass nothing, then the loss, and then 0.5.
-# For the last three, we differentiate the three numbers that have these gradients:
+# the loss. For the first three lines of the output, we pass nothing, then the loss, and
+# then 0.5. For the last three, we differentiate the three numbers that have these
+# gradients:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):

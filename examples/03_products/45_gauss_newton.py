@@ -5,24 +5,27 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 =====================================================
 
 You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
-eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
-loss :math:`\ell(f(w))`, you multiply this matrix by ``u`` with one :term:`JVP`, one small
-product and one :term:`VJP`, without forming J. For squared error and for softmax with
-cross-entropy, the Gauss-Newton matrix is also the Fisher matrix.
+eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. Here
+:math:`J` is the :term:`Jacobian` of the outputs with respect to the weights, and
+:math:`H_\ell` is the Hessian of the loss with respect to the outputs. To multiply this
+matrix by a vector ``u``, you take one :term:`JVP`, one small product and one :term:`VJP`,
+and you never form :math:`J`. For squared error and for softmax with cross-entropy, the
+Gauss-Newton matrix is also the Fisher matrix.
 """
 
 # %%
 # Let the weights be :math:`w\in\mathbb R^n`, the outputs :math:`y=f(w)\in\mathbb R^m` and
-# the loss :math:`\ell:\mathbb R^m\to\mathbb R`. Then the Hessian of :math:`\ell\circ f` is
+# the loss :math:`\ell:\mathbb R^m\to\mathbb R`. Then the Hessian of :math:`\ell(f(w))` with
+# respect to the weights is
 #
 # .. math::
 #
 #    H = J^\top H_\ell\,J + \sum_i \frac{\partial\ell}{\partial y_i}\nabla^2 f_i .
 #
-# Gauss-Newton keeps the first term, which has no negative eigenvalue where the loss is
-# convex (Schraudolph, 2002). The vector ``u`` has the shape of ``w``, and :math:`Ju` has
+# The Gauss-Newton matrix is the first term, which has no negative eigenvalue where the loss
+# is convex (Schraudolph, 2002). The vector ``u`` has the shape of ``w``, and :math:`Ju` has
 # the shape of ``y``. Our model is an exponential that decays to a constant, and the data
-# are its values at 30 times, with a little noise:
+# are its values at 30 points in time, with a little noise:
 
 import torch
 
@@ -36,8 +39,9 @@ def f(w):
 
 
 # %%
-# The loss is :math:`\lVert y-d\rVert^2/2`. For this loss :math:`H_\ell` is the identity, so
-# the small product in the middle drops out. What remains is a JVP, followed by a VJP:
+# The loss is :math:`\lVert y-d\rVert^2/2`, where :math:`d` are the data. For this loss
+# :math:`H_\ell` is the identity, so the small product in the middle drops out. What remains
+# is a JVP, followed by a VJP:
 
 
 def product(w, u):
@@ -52,9 +56,9 @@ product(w, u).round(decimals=4)
 
 # %%
 # *Why not the Hessian itself?* At this starting point the Hessian has a negative
-# eigenvalue, as the first line below shows, and a Newton step would climb along its
-# eigenvector. The matrix :math:`J^\top J` has no negative eigenvalue, as the second line
-# shows:
+# eigenvalue, as the first line of the output shows, and a Newton step would climb along the
+# eigenvector of this eigenvalue. The matrix :math:`J^\top J` has no negative eigenvalue, as
+# the second line of the output shows:
 
 J = torch.func.jacrev(f)(w)
 H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
@@ -65,9 +69,10 @@ print(torch.linalg.eigvalsh(J.T @ J).round(decimals=2))
 # Fitting a curve with it
 # -----------------------
 #
-# Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
-# small, and we can solve the equations directly. If there are many weights, solve the
-# equations by conjugate gradients, which need only products (:ref:`hvp`). See how the
+# Each Gauss-Newton step :math:`s` solves :math:`J^\top J\,s=-J^\top r`, where
+# :math:`r=f(w)-d` is the residual. With three weights :math:`J` is small, and we can solve
+# the equations directly. If there are many weights, solve the equations by conjugate
+# gradients, which need only products with :math:`J^\top J` (:ref:`hvp`). See how the
 # residual falls to the level of the noise in a few steps:
 
 import pullback
@@ -86,8 +91,9 @@ w.round(decimals=2)
 #
 # For softmax and cross-entropy, the Hessian of the loss with respect to the *logits* is
 # :math:`\operatorname{diag}(p)-pp^\top`, whatever the label is. The Fisher matrix is the
-# mean of :math:`gg^\top` over labels drawn from the model, and it equals :math:`J^\top
-# H_\ell J`. So we compute its product as above, but now with a small product in the middle:
+# mean of :math:`gg^\top` over labels drawn from the model, where :math:`g` is the gradient
+# of the loss for one label. It equals :math:`J^\top H_\ell J`. So we multiply it by a
+# vector as above, but now with the small product in the middle:
 
 model = torch.nn.Linear(4, 3).double()
 sample = torch.randn(4).double()
@@ -116,21 +122,22 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # ---------------
 #
 # The *empirical* Fisher matrix uses the observed label in place of the labels that the
-# model would draw. The two formulas look alike, but the matrices differ. Here is the
-# distance between the product of the empirical Fisher matrix and the right product,
-# relative to the size of the right one:
+# model would draw. The two formulas look alike, but the matrices differ. We multiply both
+# matrices by the same vector, and print the distance between the two products relative to
+# the length of the right product:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
 print(f"{gap:.1f}")
 
 # %%
-# *"The input matrix is singular".* At :math:`w_0=0` no output depends on :math:`w_1`. So J
-# has a column of zeros, and more than one step solves the equations. The pseudoinverse
-# gives the shortest of these steps. If you add a positive :math:`\lambda` to the diagonal
-# (Levenberg, 1944), there is only one solution. If you solve with products, add
-# :math:`\lambda u` to each product. Below is the message, and then the residual before and
-# after a step with :math:`\lambda=1`:
+# *"The input matrix is singular".* At :math:`w_0=0` no output depends on :math:`w_1`. So
+# :math:`J` has a column of zeros, and more than one step solves the equations. The
+# pseudoinverse gives the shortest of these steps. If you add a positive :math:`\lambda` to
+# the diagonal of :math:`J^\top J` (Levenberg, 1944), there is only one solution. If you
+# solve the equations by conjugate gradients, add :math:`\lambda u` to each product with
+# :math:`u`. We print the message, and then the length of the residual before and after a
+# step with :math:`\lambda=1`:
 
 flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)
@@ -144,9 +151,9 @@ damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
 print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
 
 # %%
-# We compare the products with matrices that are written out. At the fitted weights the
-# residual is small, so we also check that the Gauss-Newton matrix is close to the Hessian
-# at these weights:
+# We compare the result of ``product`` with the product of a matrix that we form in full,
+# and the Jacobian with its formula. At the fitted weights the residual is small, so we also
+# check that the Gauss-Newton matrix is close to the Hessian at these weights:
 
 J = torch.func.jacrev(f)(w)
 torch.testing.assert_close(product(w, u), J.T @ J @ u)

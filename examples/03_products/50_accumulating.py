@@ -52,7 +52,7 @@ print(x.grad)
 # ``first.backward()`` also adds to every other leaf that it reaches. For :math:`ax^4`,
 # :math:`\partial y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an
 # optimizer would use it. With ``inputs=[x]``, nothing is added to ``a.grad``. The first
-# line below is with ``inputs=[x]``, and the second is without it:
+# line of the output is with ``inputs=[x]``, and the second is without it:
 
 a = torch.tensor(3.0, requires_grad=True)
 x.grad = None

@@ -68,8 +68,8 @@ x.grad
 # Why the conjugate? The 1 asks for the gradient of the real part
 # :math:`\operatorname{Re}y`, by the rule at the top of the page. With ``1j`` you ask for
 # the gradient of :math:`\operatorname{Im}y`. With any ``v``, you ask for the gradient of
-# :math:`\operatorname{Re}(\bar v\,y)`. Each line below shows ``v``, then the gradient that
-# autograd gives for it, and then the gradient of this real part:
+# :math:`\operatorname{Re}(\bar v\,y)`. Each line of the output shows ``v``, then the
+# gradient that autograd gives for it, and then the gradient of this real part:
 
 for v in (1 + 0j, 1j, 2 - 1j):
     v = torch.tensor(v)

@@ -132,8 +132,8 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # is right for neither.
 #
 # Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
-# ones for the vector. Each line shows the product before the step, the result of the old
-# map after the step, and the product at the new weights:
+# ones for the vector. Each line of the output shows the product before the step, the result
+# of the old map after the step, and the product at the new weights:
 
 w, ones = torch.tensor([2.0, 3.0]), torch.ones(2)
 scaled = lambda w: w[0] * torch.sin(w[1]) * w

@@ -66,7 +66,8 @@ for name, (reduced, v) in ways.items():
 
 # %%
 # So in a program of your own you may write either. ``losses.backward(v)`` has the advantage
-# that everything you have decided stands in one tensor, which you can print.
+# that a single tensor holds everything that you have decided, and you can print this
+# tensor.
 #
 # The mean comes too early
 # ------------------------
@@ -97,8 +98,8 @@ for reduction in ("mean", "none"):
     print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
-# In the first line the sample with the weight 0 still pulls, with −1.6, and the last one
-# pulls no harder than it would without any weights.
+# In the first line of the output, which is for the mean, the sample with the weight 0 still
+# pulls, with −1.6, and the last sample pulls no harder than it would without any weights.
 #
 # Divided by what?
 # ----------------

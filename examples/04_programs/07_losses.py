@@ -111,11 +111,11 @@ print(by_hand)
 # A list to look up
 # -----------------
 #
-# Let ``t`` be the target and ``N`` the number of all entries of ``y``; ``B`` the number of
-# samples; ``p`` the probabilities, ``y.softmax(1)`` or, for two-way decisions,
-# ``y.sigmoid()``; and ``k`` the class weight of each sample. Each line is tried: the
-# gradient of a layer by ``loss.backward()`` against that by ``y.backward(v)`` with the
-# formula.
+# Let ``t`` be the target, ``N`` the number of all entries of ``y``, and ``B`` the number of
+# samples. Let ``p`` be the probabilities, ``y.softmax(1)`` or, for two-way decisions,
+# ``y.sigmoid()``, and let ``k`` be the class weight of each sample. We try each line of the
+# list: we compare the gradient of a layer that ``loss.backward()`` gives with the gradient
+# that ``y.backward(v)`` gives, where the formula is passed as ``v``.
 
 B, N = 4, 12
 X, layer = torch.randn(B, 5), nn.Linear(5, 3)

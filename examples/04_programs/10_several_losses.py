@@ -175,9 +175,9 @@ title = ax.set_title("Each pair of weights ends at another compromise of two los
 # -----------------
 #
 # **The list of weights.** Each weight must have the shape of its loss, which is ``()`` and
-# not ``(1,)``. Too few weights are refused. But if there are *too many*, the rest is
-# dropped without a word, as in the last line here, where a third weight of 100 changes
-# nothing:
+# not ``(1,)``. Too few weights are refused. But if there are *too many*, PyTorch drops the
+# rest without a warning, as in the last line of the output, where a third weight of 100
+# changes nothing:
 
 one = torch.tensor(1.0)
 for weights in ([torch.ones(1)] * 2, [one], [one, one, 100 * one]):

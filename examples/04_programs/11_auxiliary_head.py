@@ -263,8 +263,8 @@ for name, (first, head) in ratios.items():
     print(f"{name:16} {first:.2f} {head:.2f}")
 
 # %%
-# - **No retain_graph** raises, because both walks need what the trunk has saved. (A frozen
-#   trunk has saved nothing for a walk, and two calls pass.)
+# - **No retain_graph.** The second call raises an error, because both walks need what the
+#   trunk has saved. (A frozen trunk has saved nothing for a walk, and two calls pass.)
 # - **No v at all** is not an error, since each loss is a number and may stand without one.
 #   Both losses count 1 then, and the auxiliary part is more than three times what you
 #   wanted.
@@ -287,8 +287,8 @@ for name, (first, head) in ratios.items():
 #    on as it is, where Tanh shortens it. With twenty layers the remedy fails: in three runs
 #    it was 48% to 66% right, with and without the second loss. The trunk has learned, but
 #    the main part is now too deep to learn from it. With the weight 10 the main head is
-#    again 99% or more right: it has its layers for itself, and Adam does not mind that the
-#    trunk's gradient is larger.
+#    again 99% or more right: no other loss reaches its layers, and Adam does not mind that
+#    the trunk's gradient is larger.
 
 # %%
 # .. dropdown:: How we checked this page

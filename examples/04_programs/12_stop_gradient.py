@@ -64,8 +64,8 @@ print(taught(D * fake - D * real, G=G, D=D))
 
 # %%
 # Without the cut the critic's loss also reaches G, with a gradient of 3, which makes the
-# fakes *easier* to tell from the real thing. ``None`` in the second line says that G is not
-# reached any more.
+# fakes *easier* to tell from the real thing. ``None`` in the second line of the output says
+# that the loss does not reach G any more.
 #
 # The generator's loss wants a high score for the fake. May you use the fake that is cut
 # already? We try three forms of this loss: with the fake cut, with D as a constant, and
@@ -78,11 +78,12 @@ print("no cut    ", taught(-D * fake, G=G, D=D))
 
 # %%
 # With the fake cut, G gets None, and the generator never learns. Its loss has to go
-# *through* the critic to reach it. In the second line the critic's weight is a constant,
-# and ``v`` passes through all the same. The last line is what most programs have. G gets
-# the right gradient, and D gets one that you do not want, so empty it before the critic's
-# own ``backward``. (For a module instead of a single weight, use ``requires_grad_(False)``
-# until the critic's turn. All the ways: :ref:`fake-for-the-critic`.)
+# *through* the critic to reach it. In the second line of the output the critic's weight is
+# a constant, and ``v`` passes through all the same. The last line, without a cut, is what
+# most programs have. G gets the right gradient, and D gets one that you do not want, so
+# empty it before the critic's own ``backward``. (For a module instead of a single weight,
+# use ``requires_grad_(False)`` until the critic's turn. All the ways:
+# :ref:`fake-for-the-critic`.)
 #
 # Do you need ``retain_graph=True`` for the two losses? Only if both walk through the graph
 # of ``fake``. With the cut the critic's does not:
@@ -144,11 +145,11 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 #
 # In actor-critic programs the *advantage*, return minus value, weighs the log-probability
 # of what the actor did. It is a weight, so it has to be a constant. If it keeps its graph,
-# the actor's loss also pushes the value, in the first line by −1. (In a program, cut the
-# advantage in the actor's loss alone, ``-(logp * advantage.detach()).mean()``, and not
-# where it is computed, if the critic's loss is ``advantage.pow(2).mean()``:
-# :ref:`actor-critic-detach`.) The value has a loss of its own, in which the return is the
-# constant:
+# the actor's loss also pushes the value, by −1 in the first line of the output. (In a
+# program, cut the advantage in the actor's loss alone, ``-(logp *
+# advantage.detach()).mean()``, and not where it is computed, if the critic's loss is
+# ``advantage.pow(2).mean()``: :ref:`actor-critic-detach`.) The value has a loss of its own,
+# in which the return is the constant:
 
 logp, value, returns = weight(-1.0), weight(2.0), torch.tensor(5.0)
 for A in (returns - value, (returns - value).detach()):

@@ -160,7 +160,7 @@ for mode in (network.train, network.eval):
         print("two calls agree", torch.equal(first, second))
 
 # %%
-# Only the last line is right: ``eval()``, and without a graph.
+# Only the last of the four combinations is right: ``eval()``, and without a graph.
 #
 # **The T² is part of the mix.** Usually the losses are mixed as
 # ``alpha * T * T * soft + (1 - alpha) * hard``. If you leave out the T², you have chosen

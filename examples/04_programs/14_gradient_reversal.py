@@ -52,10 +52,10 @@ def taught(reverse):
 # Three ways to write the layer
 # -----------------------------
 #
-# The first is a ``Function``, the one that you find in most programs, and it can be taken
-# as it stands. ``view_as`` returns a new tensor with the same numbers. ``lam`` is not a
-# tensor and has no gradient, so its place in what ``backward`` returns is None. As λ grows
-# during training as a rule, it is passed at each call:
+# The first is a ``Function``, the one that you find in most programs, and you can use it as
+# it is. ``view_as`` returns a new tensor with the same numbers. ``lam`` is not a tensor and
+# has no gradient, so its place in what ``backward`` returns is None. As λ grows during
+# training as a rule, it is passed at each call:
 
 
 class Reverse(torch.autograd.Function):
@@ -180,8 +180,9 @@ for factor, part in seen.items():
 # What to watch for
 # -----------------
 #
-# **A hook on the features themselves.** It turns all that arrives at ``h``, the part of the
-# label head as well, and the labels get worse. A view has only the domain head behind it:
+# **A hook on the features themselves.** It turns all that arrives at ``h``, including the
+# part that comes from the label head, and the labels get worse. A view that only the domain
+# head reads gets only the part of the domain head:
 
 
 def on_itself(h):

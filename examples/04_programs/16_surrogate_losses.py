@@ -164,9 +164,9 @@ found["x.backward(g)"] = strength.grad
 print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 
 # %%
-# The first number is the value of the loss, which the last line does not have. The second
-# is the length of the gradient at the sixteen strengths. :ref:`loss-for-a-gradient` says
-# more about these three.
+# The first number in a line of the output is the value of the loss, which ``x.backward(g)``
+# does not have. The second is the length of the gradient at the sixteen strengths.
+# :ref:`loss-for-a-gradient` says more about these three ways.
 #
 # How to read such a line
 # -----------------------
@@ -226,9 +226,9 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #
 # In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
 # ``(1 - D).log()``: where a score is very sure, D rounds to 0 or 1, and the lines as they
-# stand send NaN. The line of PPO is the one of the same forward pass. If the old
-# log-probabilities were stored, and Dropout has drawn another mask since, the ratio is not
-# 1, and multiplies ``v``.
+# stand send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
+# same forward pass. If the old log-probabilities were stored, and Dropout has drawn another
+# mask since, the ratio is not 1, and multiplies ``v``.
 #
 # The three without a ``detach`` are here because their value is not the point either. Most
 # have a page: :ref:`reinforce`, :ref:`ratio-of-one`, :ref:`discrete-choices`,
@@ -296,8 +296,8 @@ for name, (line, formula) in rows.items():
     print(f"{name:16} {loss.item():6.2f} {arrived[name][0]:6.2f} {agrees}")
 
 # %%
-# The first two lines have the same ``v`` and different values, and so have the next two.
-# Three more things can be read off:
+# The first two lines of the output show the same ``v`` and different values, and so do the
+# next two. You can read off three more things:
 #
 # - The two losses of a GAN push a fake in the same direction, and differ in how strongly.
 #   Where the critic is sure of a fake (D near 0), the theory pushes with D, hence hardly at
@@ -390,8 +390,9 @@ print(zero / zero.detach(), slope)
 #
 # .. dropdown:: How we checked this page
 #
-#    Each line of the table is compared with its formula above; the three spellings with
-#    each other; and the training by the distance, which must fall to a fifth at least.
+#    We compare the ``v`` of each row of the table with its formula, and the three spellings
+#    with each other. We check the training by the distance, which must fall to a fifth at
+#    least.
 
 assert distance[-1] < distance[0] / 5
 on_the_clover, on_the_circle = mean_g(data).norm(dim=1), mean_g(circle).norm(dim=1)

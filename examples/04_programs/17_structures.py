@@ -119,8 +119,9 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # -----------------
 #
 # **A structure that is not quite the same.** A list where the output has a tuple, a part
-# that is left out, or a dict whose keys stand in another order: each of these raises. So do
-# keywords, inputs that are numbers or integers, and outputs that are no tensors:
+# that is left out, or a dict whose keys are in another order: each of these raises an
+# error. So do keywords, inputs that are numbers or integers, and outputs that are no
+# tensors:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),

@@ -139,10 +139,11 @@ sigma = 1.1
 private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 # %%
-# The last line adds the noise that, with the clipping, makes the step private. It goes on
-# the *sum*, with a size that is given by the bound ``C`` and not by the data, and the
-# division by the batch size comes last. Libraries for private training can find the norms
-# without forming the rows (*ghost clipping*), and then do the same second pass.
+# The last line of the code adds the noise that, together with the clipping, makes the step
+# private. The noise goes on the *sum*, with a size that is given by the bound ``C`` and not
+# by the data, and the division by the batch size comes last. Libraries for private training
+# can find the norms without forming the rows (*ghost clipping*), and then do the same
+# second pass.
 #
 # Who moves whom? The tangent kernel
 # ----------------------------------

@@ -190,8 +190,8 @@ except (TypeError, RuntimeError) as error:
     print(error)
 
 # %%
-# **A float64 v is cast to the dtype of y without a word.** This is mostly what you want. If
-# a number is too large for float32, it becomes infinite, and if it is too small, 0 (in
+# **A float64 v is cast to the dtype of y without a warning.** This is mostly what you want.
+# If a number is too large for float32, it becomes infinite, and if it is too small, 0 (in
 # float16 :math:`10^5` is too large already):
 
 leaf = torch.ones(1, requires_grad=True)

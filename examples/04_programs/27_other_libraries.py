@@ -118,8 +118,8 @@ below.legend(loc="upper left")
 legend = above.legend(loc="upper right")
 
 # %%
-# The measurements rise and fall slowly. The two leaks behind them have been found at their
-# places, with some roughness, which is the noise.
+# The measurements rise and fall slowly. The fit has found the two leaks that cause them at
+# their places. The roughness of the result comes from the noise.
 #
 # If the numbers have to change their type
 # ----------------------------------------
@@ -236,8 +236,8 @@ for name, clone in {"with": True, "without": False}.items():
 # **Transforms and second derivatives.** ``vmap``, ``jacrev`` and ``jvp`` raise, because
 # they cannot enter a library that they do not know. A second derivative is refused at best,
 # and this is what ``once_differentiable`` is for. But it notices only a ``v`` that has a
-# graph, and otherwise the result is wrong without a word (:ref:`twice-differentiable`). For
-# a whole :term:`Jacobian`, take a loop over v:
+# graph, and otherwise the result is wrong without a warning (:ref:`twice-differentiable`).
+# For a whole :term:`Jacobian`, take a loop over v:
 
 y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
 rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]

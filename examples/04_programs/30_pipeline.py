@@ -23,9 +23,9 @@ sent, and the first machine passes this tensor to ``backward`` as ``v``.
 #
 #    \frac{\partial L}{\partial x}=J^\top\,\frac{\partial L}{\partial h},
 #
-# where :math:`J` is the :term:`Jacobian` of the first half alone. The right factor is
-# known to the second machine. It has the shape of ``h``, and it is all that the first
-# machine needs to know about what happens behind it: the :term:`upstream gradient`.
+# where :math:`J` is the :term:`Jacobian` of the first half alone. The right factor is known
+# to the second machine. It has the shape of ``h``, and it is all that the first machine
+# needs to know about what the second machine computes: the :term:`upstream gradient`.
 #
 # Each half is an object with a network and an optimiser. The two halves exchange NumPy
 # arrays, which could be sent from one machine to another:
@@ -154,7 +154,7 @@ print(all(torch.allclose(a, b) for a, b in zip(in_parts, whole, strict=True)))
 # What to watch for
 # -----------------
 #
-# **No leaf, no gradient.** Without ``requires_grad_()`` behind ``detach()`` the second half
+# **No leaf, no gradient.** Without ``requires_grad_()`` after ``detach()`` the second half
 # has no place to leave the gradient. ``cut.grad`` stays None, and the message comes from
 # the first half, which says that it would like to have a ``v``:
 

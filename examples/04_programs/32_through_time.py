@@ -196,8 +196,8 @@ for s in (3.0, 0.3):
 
 # %%
 # **Clipping does not mend infinity or NaN.** The number that it divides by is then itself
-# infinite or NaN, and it spoils every entry. With ``error_if_nonfinite=True`` it raises
-# instead:
+# infinite or NaN, and it spoils every entry. With ``error_if_nonfinite=True`` it raises an
+# error instead:
 
 for bad in (torch.inf, torch.nan):
     start.grad = torch.ones(8).index_fill(0, torch.tensor(0), bad)
@@ -207,9 +207,10 @@ for bad in (torch.inf, torch.nan):
 # %%
 # **Second derivatives for each sequence of an LSTM.** You want a :term:`Hessian` for each
 # of five sequences, and :term:`vmap` refuses. It has no rule for a whole LSTM, GRU or RNN.
-# With ``grad`` or ``hessian`` inside of it the layer is taken apart, and then one thing is
-# still missing. The first state, which the layer makes for itself, is one for all samples,
-# and is written to. So pass a state that is made from the sample:
+# With ``grad`` or ``hessian`` inside ``vmap``, PyTorch takes the layer apart into
+# operations that ``vmap`` can map, but one obstacle remains. If you pass no first state,
+# the layer makes a single one for all samples, and then writes to it. So pass a state that
+# is made from the sample:
 
 lstm, batch = nn.LSTM(1, 3).double(), torch.randn(5, 4, 1).double()  # five sequences
 

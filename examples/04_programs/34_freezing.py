@@ -65,8 +65,8 @@ print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0
 #
 # It depends on where the frozen part stands. If everything from the input on is frozen,
 # there is nothing to differentiate, and no graph is made. But in a *perceptual loss* a
-# frozen network stands **behind** one that is trained: a generator makes a picture, and a
-# frozen VGG judges it. Then ``v`` has to go back through VGG to reach the generator, and
+# frozen network comes **after** a network that is trained: a generator makes a picture, and
+# a frozen VGG judges it. Then ``v`` has to go back through VGG to reach the generator, and
 # VGG must keep what is needed for that. We count the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
@@ -98,10 +98,9 @@ print("generated, checkpointed", look(by_part, made))
 #   the weights' gradient only, and the result of each tanh for the way back. Do not expect
 #   half of the memory, though. The result of a tanh is the next layer's input, so the 8 are
 #   only five different tensors.
-# - ``no_grad`` keeps nothing either, but there is no graph behind the output any more. The
-#   generator is cut off, and if the loss has another term as well, no error says so.
-#   ``no_grad`` is right for the *target*, the features of the real picture, since they are
-#   constants.
+# - ``no_grad`` keeps nothing either, but then the output has no graph. The generator is cut
+#   off, and if the loss has another term as well, no error says so. ``no_grad`` is right
+#   for the *target*, the features of the real picture, since they are constants.
 # - Checkpointing keeps only what goes in, and runs VGG a second time on the way back
 #   (:ref:`checkpointing`).
 #
@@ -173,9 +172,9 @@ print("AdamW, copied back:", drift(copy_back=3))
 #
 # In many language models the embedding and the last layer are *one* tensor. Can you freeze
 # the one and train the other? Not as long as they are tied, because the flag belongs to the
-# tensor. ``detach`` behind the embedding takes away only that path's part of the gradient.
-# All rows still get one, from the head, and the embedding moves along with it. Untie them,
-# with a copy for one:
+# tensor. ``detach`` after the embedding takes away only that path's part of the gradient.
+# All rows still get a gradient from the head, and the embedding moves along with the head.
+# Untie the two, with a copy for one of them:
 
 embedding, head = nn.Embedding(5, 2), nn.Linear(2, 5, bias=False)
 head.weight = embedding.weight

@@ -251,8 +251,8 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each map is compared with that of the picture alone, with an index in place of a
-#    one-hot ``v``; and the map of a class with the sum of the maps of its 144 pixels. The
+#    We compare each map with that of the picture alone, with an index in place of a one-hot
+#    ``v``. We compare the map of a class with the sum of the maps of its 144 pixels. The
 #    two functions give the maps of the page, and are tried with colours, five classes,
 #    feature maps of half the size, a frozen network and other dtypes. With six other seeds,
 #    in float32 and in float64, Grad-CAM had more than 60% near the bar as well.

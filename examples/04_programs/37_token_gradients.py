@@ -1,8 +1,8 @@
 r"""
 .. _token-gradients:
 
-How do I get the gradient by a token, when its id is an integer?
-================================================================
+How do I get the gradient with respect to a token, when its id is an integer?
+=============================================================================
 
 A network reads short reviews of films and says whether they are kind or not. Which word
 made it say so? And which word would you have to exchange to make it change its mind? Both
@@ -153,7 +153,7 @@ pullback.draw.bars(
 
 # %%
 # *Film* and *was* add next to nothing. *Not* adds most, and among the integrated gradients
-# *good* nearly as much, because behind a *not* it speaks for unkind, too. (With seven other
+# *good* nearly as much, because after a *not* it speaks for unkind, too. (With seven other
 # seeds *film* and *was* added next to nothing as well. Which of *not* and *good* had the
 # larger integrated gradient changed from seed to seed.) The integrated gradients also add
 # up to what the review has changed in the score, from the zeros to the five words. The

@@ -58,9 +58,9 @@ def slope(x):
 
 
 # %%
-# The first line is the trick. ``detach`` makes a new tensor without a history, which is a
-# leaf, and ``requires_grad_`` lets it ask for a gradient. So each step starts a new graph
-# at the picture of that moment.
+# The trick is in the first line of ``slope``. ``detach`` makes a new tensor without a
+# history, which is a leaf, and ``requires_grad_`` lets it ask for a gradient. So each step
+# starts a new graph at the picture of that moment.
 #
 # Now two attacks. *FGSM* takes a single step, not along the gradient but along its *sign*,
 # so that every pixel changes by the same small amount epsilon (Goodfellow et al., 2014).
@@ -165,7 +165,7 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 # The second program paints. A picture is to keep the *features* of one photograph, and to
 # have the *Gram matrix* of another one's features, which says which features occur together
 # and is taken for its style. Both are targets, and the picture is the leaf. Many people end
-# up with ``retain_graph=True`` here, because without it the second step raises:
+# up with ``retain_graph=True`` here, because without it the second step raises an error:
 
 features = model[:2]
 
@@ -287,9 +287,10 @@ assert (pgd - images).abs().max() <= epsilon + 1e-6
 assert loss_at(images) < loss_at(fgsm) < loss_at(pgd)
 
 # %%
-# **Next:** what a frozen network passes on, and how a generator learns behind one:
-# :ref:`through-a-frozen-network`. A map of what mattered, and no attack: :ref:`saliency`.
-# Leaves: :ref:`leaves-and-roots`. Words in place of pixels: :ref:`token-gradients`.
+# **Next:** :ref:`through-a-frozen-network` shows what a frozen network passes back, and how
+# a generator learns from it. :ref:`saliency` draws a map of the pixels that mattered,
+# without an attack. :ref:`leaves-and-roots` is about leaves, and :ref:`token-gradients` has
+# words in place of pixels.
 #
 # .. asked: part of the picture never changes; some pixels stay as they are;
 #    optimise the image; optimise the input instead of the weights; style

@@ -1,8 +1,8 @@
 r"""
 .. _stress:
 
-Stress and virial: the derivative of the energy by a strain of zero
-===================================================================
+Stress and virial: the derivative of the energy with respect to a zero strain
+=============================================================================
 
 You have a function for the energy of a crystal, and would like to know whether its box is
 too small or too large. The forces cannot tell you this, because they can be zero while the

@@ -44,13 +44,12 @@ def residual(u, t, stiffness=1.0):
 
 
 # %%
-# The ones are ``v``, twice. The value at one time depends on no other time, so ones
-# give each time its own derivative (:ref:`ones`). This is also true of the first
-# derivative, and therefore a second product with ones gives :math:`u''`.
-# ``create_graph=True`` stands in both lines for different reasons. In the first it is
-# needed to differentiate ``first`` again. In the second it is needed for training,
-# because the loss is made of ``second``, and its gradient has to find the way to the
-# weights.
+# The ones are ``v``, twice. The value at one time depends on no other time, so a ``v`` of
+# ones gives each time its own derivative (:ref:`ones`). This is also true of the first
+# derivative, and therefore a second product with ones gives :math:`u''`. Both calls pass
+# ``create_graph=True``, but for different reasons. In the first it is needed to
+# differentiate ``first`` again. In the second it is needed for training, because the loss
+# is made of ``second``, and its gradient has to find the way to the weights.
 #
 # .. _scaled-coordinates:
 #
@@ -224,18 +223,18 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # What to watch for
 # -----------------
 #
-# - **The second line must differentiate the first derivative.** It is easily copied
-#   wrongly, as ``grad(value, t, v)`` once more, and then ``u_xx`` is ``u_x``
+# - **The call for the second derivative must differentiate the first derivative.** It is
+#   easily copied wrongly, as ``grad(value, t, v)`` once more, and then ``u_xx`` is ``u_x``
 #   (:ref:`u-xx-is-u-x`).
 # - **Points that see each other.** BatchNorm in training mode, attention over the points,
-#   or a convolution or FFT along them, as in a neural operator, mix the points. Then ones
-#   add up the derivatives of different points (:ref:`when-ones-mislead`). BatchNorm in eval
-#   mode, and LayerNorm over the features of one point, keep the points apart. The cell
-#   below tries them.
-# - **Validation under no_grad.** ``residual`` differentiates, so that it raises there. Put
-#   it under ``torch.enable_grad()``.
+#   or a convolution or FFT along them, as in a neural operator, mix the points. Then a
+#   ``v`` of ones adds up the derivatives of different points (:ref:`when-ones-mislead`).
+#   BatchNorm in eval mode, and LayerNorm over the features of one point, keep the points
+#   apart. The cell below tries them.
+# - **Validation under no_grad.** ``residual`` differentiates, and so it raises an error
+#   under ``no_grad``. Put it under ``torch.enable_grad()``.
 # - **Two unknowns in one output.** If the network returns :math:`u` and :math:`w` as two
-#   columns, ones give the derivative of :math:`u+w`. Take one column at a time,
+#   columns, a ``v`` of ones gives the derivative of :math:`u+w`. Take one column at a time,
 #   ``out[:, k].sum()``.
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
@@ -245,7 +244,7 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # :math:`\sum_i\partial u_i/\partial t_j`. If the points are kept apart, one term of it is
 # not 0, :math:`\partial u_j/\partial t_j`, and this is the one that you want. ``vmap`` of
 # ``grad`` asks for it directly, one point at a time. But then a layer that mixes the points
-# sees a batch of one, so that we compare with the diagonal of the whole Jacobian:
+# sees a batch of one. Therefore we compare with the diagonal of the whole Jacobian:
 
 
 def apart(norm, training):

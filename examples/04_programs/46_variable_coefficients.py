@@ -50,21 +50,22 @@ def residual(u, k, x, f=0.0):
 
 
 # %%
-# The last line differentiates *the flow*, the product of :math:`k` and :math:`u'`.
-# ``derivative`` passes ones as ``v``, which gives each point its own derivative
+# The last line of ``residual`` differentiates *the flow*, the product of :math:`k` and
+# :math:`u'`. ``derivative`` passes ones as ``v``, which gives each point its own derivative
 # (:ref:`ones`). Autograd knows the product rule, and ``k`` may be any smooth function of
 # ``x`` that is written in PyTorch, so there is no :math:`k'` to work out by hand.
 #
 # Three right ways and a wrong one
 # --------------------------------
 #
-# Before we train anything, let us look at a ``u`` that we can differentiate in the head,
+# Before we train anything, let us look at a ``u`` that we can differentiate in our heads,
 # :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative
 # :math:`12x^3`.
 #
 # .. admonition:: Predict
 #
-#    The third line passes ``k`` as ``v``. Which derivative is that, at x = 1 and x = 2?
+#    ``k_outside`` comes from a call that passes ``k`` as ``v``. Which derivative is that,
+#    at x = 1 and x = 2?
 
 x = torch.tensor([[1.0], [2.0]], requires_grad=True)
 k = x**2
@@ -78,16 +79,16 @@ print("k as v, second", k_outside.flatten().tolist())
 print("k as v, first ", derivative(flow, x).flatten().tolist())
 
 # %%
-# The third line is :math:`k\,u''=6x^3`, without the term :math:`k'u'`. ``v`` multiplies
-# the *finished* derivative, point by point. It stands outside, and is never
+# The third line of the output is :math:`k\,u''=6x^3`, without the term :math:`k'u'`. ``v``
+# multiplies the *finished* derivative, point by point. It stands outside, and is never
 # differentiated in that call. So a ``k`` that you pass as ``v`` where the second derivative
 # is taken has been moved out.
 #
-# The last line passes ``k`` as ``v`` as well, but in the *first* derivative, where it
-# belongs outside: :math:`k\,u'` is the flow. Then the flow is differentiated as a whole,
-# ``k`` included, because ``create_graph=True`` also records how the result depends on
-# ``v``. (That asks for a ``k`` with a graph, which is why the line above says ``detach``
-# and this one does not.)
+# For the last line of the output, we pass ``k`` as ``v`` as well, but in the *first*
+# derivative, where it belongs outside: :math:`k\,u'` is the flow. Then the flow is
+# differentiated as a whole, ``k`` included, because ``create_graph=True`` also records how
+# the result depends on ``v``. (For this, ``k`` needs a graph, and so the code for ``flow``
+# does not detach it, whereas the code for ``k_outside`` does.)
 #
 # The whole program
 # -----------------

@@ -311,10 +311,10 @@ print(f"right box {10 * (10 * p[2]).round():.0f}%, sizes on average {(p * size).
 # .. dropdown:: How we checked this page
 #
 #    The exact gradient and the mean of the score function are compared with the derivative
-#    of softmax by hand, straight-through with it for a linear cost, and the estimates
-#    for the normal draw with their formulas. The factor 31/32 is computed for two draws,
-#    where it is 1/2. The errors of Gumbel-softmax and the results of the four trainings are
-#    asserted with some room.
+#    of softmax, worked out by hand. For a linear cost, straight-through is compared with
+#    it, too. The estimates for the normal draw are compared with their formulas. The factor
+#    31/32 is computed for two draws, where it is 1/2. The errors of Gumbel-softmax and the
+#    results of the four trainings are asserted with some room.
 
 assert 0.3 < p[2] < 0.9
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])

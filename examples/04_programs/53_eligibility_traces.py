@@ -249,13 +249,15 @@ print("of the prediction:", learned(of_prediction=True).tolist())
 print("of the error:     ", learned(of_prediction=False).tolist())
 
 # %%
-# In the second line nothing but the last stone has learned from the reward, as with λ = 0.
+# In the second line of the output nothing but the last stone has learned from the reward,
+# as with λ = 0.
 #
 # **The next prediction is a constant.** V(s′) is computed under ``no_grad``. With its graph
 # you would get the *residual gradient*, another algorithm (:ref:`stop-gradient`).
 #
 # **Momentum is not a trace.** It fades, too, but it adds up δ times the gradient, as in the
-# second line above, and goes on across episodes. Traces begin anew with each episode.
+# second line of the output above, and goes on across episodes. A trace begins at zero again
+# with each episode.
 #
 # **While the weights change.** The two views are the same for weights that wait until the
 # end of the walk. In ``td_lambda`` they change in every step, so what comes out differs a
@@ -265,7 +267,7 @@ print("of the error:     ", learned(of_prediction=False).tolist())
 #
 #    - The trace collects gradients of predictions, with v = 1. Each δ is multiplied by it
 #      later.
-#    - An optimizer takes what stands in ``.grad``, and that may be computed by hand.
+#    - An optimizer takes whatever ``.grad`` holds, and you may compute that yourself.
 #    - For a finished walk there is a v that does the same in one call.
 #
 # .. admonition:: Try it

@@ -241,7 +241,7 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 # **A check with** :term:`finite differences` **must fail** here, and has found nothing
 # wrong. The program computes a staircase, and the straight-through gradient is on purpose
 # not the slope of a staircase (:ref:`straight-through-bias` says what this costs). Only the
-# decoder passes such a check, because nothing behind it is a staircase.
+# decoder passes such a check, because there is no staircase after its input.
 #
 # Many programs move the codebook without a gradient, by a running mean of the points that
 # chose each code. Then the codebook loss is left out, and the straight-through line and
@@ -266,8 +266,8 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 # .. dropdown:: How we checked this page
 #
 #    What arrives at the point is compared with what arrives at the code, and with the slope
-#    by a small step, which is zero. The codebook's gradient is compared with the formula,
-#    and both tables are asserted. So is the number of codes in use.
+#    that a small step gives, which is zero. The codebook's gradient is compared with the
+#    formula, and both tables are asserted. So is the number of codes in use.
 
 assert torch.equal(at_passed, at_e)
 assert at_e.any()

@@ -105,10 +105,10 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 
 # %%
 # In ``guidance`` the ``y`` is ``chosen``, with one number for each picture, and ``v`` is
-# ones. Ones ask for the gradient of the *sum* of these numbers, and many programs write
-# ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because the classifier
-# looks at each picture by itself. The picture in row i appears in number i only, so in the
-# gradient of the sum its row is the gradient of its own number.
+# all ones. A ``v`` of ones asks for the gradient of the *sum* of these numbers, and many
+# programs write ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because
+# the classifier looks at each picture by itself. The picture in row i appears in number i
+# only, so in the gradient of the sum its row is the gradient of its own number.
 #
 # What the scale does
 # -------------------
@@ -208,9 +208,9 @@ moved = not torch.equal(training[1].running_mean, classifier[1].running_mean)
 print("and its running mean has moved:", moved)
 
 # %%
-# The last line is a second damage, which is why we have tried it with a copy. The noisy
-# pictures of the sampler have gone into the running mean, and calling ``eval()``
-# afterwards does not take them out again. If you are not sure of a classifier,
+# The last line of the output shows a second damage, which is why we have tried it with a
+# copy. The noisy pictures of the sampler have gone into the running mean, and calling
+# ``eval()`` afterwards does not take them out again. If you are not sure of a classifier,
 # :func:`pullback.mixing` tells you which samples of a batch look at each other. It calls
 # the function that you pass, so ask it in eval mode, as here, or pass a module, whose
 # running mean it puts back:

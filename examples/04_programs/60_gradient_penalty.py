@@ -63,16 +63,16 @@ penalty(critic, points).backward()
 print([name for name, p in critic.named_parameters() if p.grad is None])
 
 # %%
-# The last bias moves all scores up or down together, and this changes no slope. That is so
-# where the critic ends in a linear layer; a sigmoid behind it would change the slopes. All
-# other parameters have received a derivative of a derivative.
+# The last bias moves all scores up or down together, and this changes no slope. This holds
+# for a critic that ends in a linear layer. With a sigmoid after that layer, the bias would
+# change the slopes. All other parameters have received a derivative of a derivative.
 #
 # A critic that tells two crowds apart
 # ------------------------------------
 #
 # Now the whole program. The real points lie on a ring, the false ones in a heap in its
 # middle. In each step the penalty is taken at points between the two, on the line from a
-# false point to a real one, at a place drawn by lot:
+# false point to a real one, at a random place:
 
 angle = torch.rand(256) * 2 * torch.pi
 real = torch.stack([angle.cos(), angle.sin()], 1)

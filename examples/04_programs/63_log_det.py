@@ -207,11 +207,11 @@ print(all(close(slopes[0][name], slopes[1][name]) for name in weights))
 #
 #    \log\det(I+J_g)=\sum_{k\ge1}\frac{(-1)^{k+1}}{k}\operatorname{tr}(J_g^k).
 #
-# A trace needs no matrix. If the entries of ``v`` are +1 or −1 by lot, then
-# :math:`v^\top J_g^kv` is the trace *on average* (Hutchinson, 1990), and :math:`v^\top
-# J_g^k` is ``k`` vector-Jacobian products in a row, each of which gets the result of the
-# one before as its ``v``. Here ``g`` has 30 inputs and a largest singular value of at most
-# 0.6. We take twelve terms, since :math:`0.6^{13}` is about 0.001, and 2000 draws of ``v``:
+# A trace needs no matrix. If each entry of ``v`` is +1 or −1 at random, then :math:`v^\top
+# J_g^kv` is the trace *on average* (Hutchinson, 1990), and :math:`v^\top J_g^k` is ``k``
+# vector-Jacobian products in a row, each of which gets the result of the one before as its
+# ``v``. Here ``g`` has 30 inputs and a largest singular value of at most 0.6. We take
+# twelve terms, since :math:`0.6^{13}` is about 0.001, and 2000 draws of ``v``:
 
 generator = torch.Generator().manual_seed(0)
 W = torch.randn(30, 30, generator=generator, dtype=torch.float64)

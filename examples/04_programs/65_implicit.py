@@ -246,8 +246,8 @@ print("as by differences:", torch.autograd.gradcheck(Root.apply, (theta,)))
 # .. dropdown:: How we checked this page
 #
 #    The program is compared with the dense formula, with the derivative through all the
-#    iterations, and with differences, also for ``W`` as a second parameter; and the θ that
-#    was found with the one that has the wanted fixed point.
+#    iterations, and with differences, also for ``W`` as a second parameter. The θ that the
+#    optimizer found is compared with the θ that has the wanted fixed point.
 
 torch.testing.assert_close(theta.grad, right)
 through = torch.autograd.grad(solution(theta), theta, v)[0]

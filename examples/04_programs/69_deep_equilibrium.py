@@ -240,7 +240,7 @@ print("second backward right:", torch.allclose(second, by_all))
 # %%
 # ``remove`` works for one ``backward``. A second one through the same graph (two losses
 # with ``retain_graph=True``, say) finds no hook any more, and pulls the bare v back through
-# one iteration, without a word. With a graph of its own for the hook, as in
+# one iteration, without a warning. With a graph of its own for the hook, as in
 # ``Equilibrium``, any number of backwards are right:
 
 print(torch.allclose(gradient(out), by_all), torch.allclose(gradient(out), by_all))
@@ -346,8 +346,8 @@ print(f"by differences  {curvature.item():.2f}")
 #
 # .. dropdown:: How we checked this page
 #
-#    The gradient by the hook is compared with the one through 100 recorded iterations, and
-#    ``solve`` with the linear system that it solves, for one point.
+#    The gradient that the hook gives is compared with the gradient through 100 recorded
+#    iterations, and ``solve`` with the linear system that it solves, for one point.
 
 one = x[:1]
 with torch.no_grad():

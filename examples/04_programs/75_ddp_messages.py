@@ -121,15 +121,15 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
         print(str(error).partition(".")[0])
 
 # %%
-# Look at the second line. **Without the flag there is no message, and only a third of the
-# gradient is averaged.** The parameter was ready after the first of the two inner
-# ``backward`` calls, and DDP sent what was there. The second part was added afterwards, in
-# each process for itself, so that the copies of the model drift apart. (Two ``backward``
-# calls of your own are as silent: :ref:`across-processes`.)
+# Look at the second line of the output. **Without the flag there is no message, and only a
+# third of the gradient is averaged.** The parameter was ready after the first of the two
+# inner ``backward`` calls, and DDP sent what was there. Each process added the second part
+# afterwards, without the other processes, so that the copies of the model drift apart. (Two
+# ``backward`` calls of your own are as silent: :ref:`across-processes`.)
 #
-# In the last two lines all is well. With ``use_reentrant=False`` the checkpoint is part of
-# one graph, and this is what to take. ``static_graph`` counts in the first step how often
-# each hook runs, and waits for the last.
+# In the last two lines of the output all is well. With ``use_reentrant=False`` the
+# checkpoint is part of one graph, and this is what to take. ``static_graph`` counts in the
+# first step how often each hook runs, and waits for the last.
 #
 # Grad strides do not match bucket view strides
 # ---------------------------------------------
@@ -206,8 +206,8 @@ for name, loss in losses.items():
 twice
 
 # %%
-# **What no message tells.** The second line of the checkpoints above is one example. Losses
-# that are sums, and ``autograd.grad`` with respect to parameters, are others, and
+# **What no message tells.** The checkpoints without the flag, above, are one example.
+# Losses that are sums, and ``autograd.grad`` with respect to parameters, are others, and
 # :ref:`across-processes` goes through them. A quick test: after ``backward``, compare a
 # gradient in all processes, for example by ``dist.all_gather``.
 #

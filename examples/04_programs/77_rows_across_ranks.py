@@ -82,7 +82,7 @@ print("rank 1 has it:", torch.equal(gathered[1], J))
 # **All processes need the same x.** In ordinary training each process has its own data, and
 # the *gradients* are averaged (:ref:`across-processes`). This is another task. The rows of
 # two different points would make a matrix that is nobody's Jacobian. So the inputs are
-# compared, by their hashes, and if they differ, every process raises:
+# compared, by their hashes, and if they differ, every process raises an error:
 
 print(printed[8].partition(":")[2].partition(";")[0].strip())
 
@@ -108,9 +108,9 @@ print("\n".join(printed[14:16]))
 
 # %%
 # **Small Jacobians gain nothing.** Each process runs ``f`` forward once and sends its part
-# to all others. It pays when one product costs much more than sending one row. And the
-# whole of ``J`` stands in every process. If it does not fit, you need a way without it, a
-# product at a time (:ref:`never-forms-j`).
+# to all others. It pays when one product costs much more than sending one row. And every
+# process holds the whole of ``J``. If it does not fit, you need a way without it, a product
+# at a time (:ref:`never-forms-j`).
 #
 # **More outputs than inputs?** Then share the columns, with ``mode="forward"``
 # (:ref:`reverse-or-forward`).

@@ -109,8 +109,8 @@ for name in ("w as a DTensor", "a part of w", "all of w"):
 print(found["all of w"][0][0])
 
 # %%
-# Look at the last line. The gradient of ``u`` is ``Partial``: each process has found what
-# *its* rows of ``W`` contribute, and the gradient is the *sum* of the parts.
+# Look at the last line of the output. The gradient of ``u`` is ``Partial``: each process
+# has found what *its* rows of ``W`` contribute, and the gradient is the *sum* of the parts.
 #
 # What to watch for
 # -----------------

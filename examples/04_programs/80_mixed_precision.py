@@ -47,8 +47,8 @@ title = ax.set_title("Each cast comes back as a ToCopy")
 
 # %%
 # Must ``v`` be bfloat16 because ``y`` is? No. A float32 ``v`` is cast to the dtype of ``y``
-# at the start. Hooks show what each tensor is sent on the way, and the last line what ends
-# up in ``.grad``:
+# at the start. Hooks print what each tensor is sent on the way. The last line of the output
+# shows the dtypes of what ends up in ``.grad``:
 
 for name, t in {"y": y, "h": h, "x": x, "w": w}.items():
     t.register_hook(lambda g, name=name: print(name, g.dtype, g.tolist()))
@@ -195,8 +195,8 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # .. dropdown:: Answer
 #
-#    Only the one of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625 and
-#    4.0, and all the others are computed from these.
+#    Only the gradient of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625
+#    and 4.0, and all the other gradients are computed from these numbers.
 
 # %%
 # .. dropdown:: How we checked this page

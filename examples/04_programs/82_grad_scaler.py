@@ -201,8 +201,8 @@ for order in (
 #   People notice that the model hardly learns, and raise the learning rate. With Adam not
 #   even that shows, since it divides out the length of the gradient. But then the clip cuts
 #   nearly every gradient to the same length.
-# - **unscale_ in each micro-batch.** The second one raises, and for good reason: the
-#   second ``backward`` has added a scaled gradient to one that is not.
+# - **unscale_ in each micro-batch.** The second call raises an error, and for good reason:
+#   the second ``backward`` has added a scaled gradient to one that is not.
 # - **A micro-batch after unscale_.** The same mixture, but without the second call nobody
 #   notices. Here the step is more than twenty thousand times too long.
 #

@@ -265,7 +265,7 @@ for gradient in (1e36, 1.0):
 # .. dropdown:: How we checked this page
 #
 #    For the last group, which has 68 rows, the gradient that the three micro-batches leave
-#    is compared with the one of all 68 rows at once, without autocast: in float32 to
+#    is compared with the gradient of all 68 rows at once, without autocast: in float32 to
 #    rounding, in the two short types to their digits.
 
 order = torch.randperm(580)[512:]

@@ -197,7 +197,7 @@ for wrong in (None, "zero_grad", "new batch"):
 # %%
 # **A closure without backward, or without return.** Without ``backward`` the weights stay
 # where they were, and nothing raises. Without ``return`` SGD goes on as usual, and LBFGS
-# raises, because it needs the number:
+# raises an error, because it needs the number:
 
 for optimizer in (SGD, LBFGS):
     for wrong in ("backward", "return"):

@@ -235,7 +235,7 @@ print(torch.equal(of_scalar, x.grad))
 # and divide the gradients before the step. They do it with a tensor as well, so ``v`` still
 # passes. But you must not read ``.grad`` in between. And ``torch.autograd.grad`` knows
 # nothing of the scale, so penalties of your own need theirs (:ref:`mixed-precision`). Here
-# is what stands in ``.grad`` with a scale of 1024, beside what ``autograd.grad`` returns:
+# is what ``.grad`` holds with a scale of 1024, beside what ``autograd.grad`` returns:
 
 scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
 scaled = received(lambda y: scaler.scale(y).backward(v))

@@ -45,8 +45,8 @@ print(outcomes)
 # 2. A number from SciPy
 # ----------------------
 #
-# A SciPy routine gives you a loss and its gradient by ``y`` as an array. Must the routine
-# be rewritten in torch before you can train the network that made ``y``?
+# A SciPy routine gives you a loss and its gradient with respect to ``y`` as an array. Must
+# the routine be rewritten in torch before you can train the network that made ``y``?
 
 y = torch.tanh(data @ w / 10)
 array = 2 * (y.detach().numpy() - 1)  # the gradient of sum (y - 1)^2, in NumPy

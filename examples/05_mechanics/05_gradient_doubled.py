@@ -28,7 +28,7 @@ for _ in range(3):
     print(x.grad)
 
 # %%
-# If you empty ``x.grad`` between the calls, it holds 6 after each of them.
+# If you empty ``x.grad`` between the calls, it holds 6 after each call.
 # :func:`torch.autograd.grad` *returns* its result and does not add it to ``x.grad``, so
 # there is nothing to empty:
 
@@ -41,9 +41,9 @@ print(x.grad, torch.autograd.grad(x**2, x)[0])
 # ------------------
 #
 # *My loss goes down, then up, then down again.* This is how a loop without ``zero_grad()``
-# behaves. Each step follows the sum of all gradients so far, and so it runs past the
-# minimum, which is at 3 here. We let the loop run without ``zero_grad()``, and then with
-# it:
+# behaves. Each step follows the sum of all gradients so far, and so the weight runs past
+# the minimum, which is at 3 here. We let the loop run without ``zero_grad()``, and then
+# with ``zero_grad()``:
 
 
 def train(empty):
@@ -62,9 +62,9 @@ def train(empty):
 print(train(empty=False), train(empty=True), sep="\n")
 
 # %%
-# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both are right. A call
-# between ``backward`` and ``step`` is wrong, because then ``step`` finds no gradient. There
-# is no message, and the weight stays where it is:
+# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both places are right.
+# A call between ``backward`` and ``step`` is wrong, because then ``step`` finds no
+# gradient. There is no message, and the weight stays where it is:
 
 w = torch.tensor(0.0, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.25)
@@ -110,8 +110,8 @@ print(model.bias.grad)
 # parameter whose gradient is None. A zero is a gradient like any other. With momentum or
 # weight decay, an optimizer still moves a weight whose gradient is zero, even if you have
 # frozen the weight in the meantime (:ref:`frozen-and-stepped`). After one step with a real
-# gradient we take a second step, once with None and once with zero. Each line shows the
-# weight after the step with None, and then the weight after the step with zero:
+# gradient we take a second step, once with None and once with zero. Each line of the output
+# shows the weight after the step with None, and then the weight after the step with zero:
 
 
 def drift(empty, **how):
@@ -143,8 +143,9 @@ print(stored, cloned)
 # A tensor that is used in two places gets the sum of the gradients that come back along the
 # two paths. This is the :term:`chain rule`, and you should not divide by two. You meet such
 # a sum with tied weights, with a layer that is called twice, and with ``x * x``.
-# ``parameters()`` lists a tied weight only once, and :ref:`freezing-layers` shows how to
-# freeze only one of its uses.
+# ``parameters()`` lists a tied weight only once. To let the gradient through only one of
+# its two uses, read :ref:`freezing-layers`. In our example, a product contains the same
+# weight twice:
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
@@ -155,11 +156,11 @@ weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# Accumulation is useful when a batch is too large and has to be processed in two halves.
-# Then you do not call ``zero_grad`` between the halves. If the loss is a mean, divide it by
-# the number of halves, and clip the gradient *once*, at the end. If you clip after each
-# half, the gradient of the first half may be shrunk before that of the second is added, and
-# then the sum points in another direction:
+# Accumulation is useful when a batch is too large and has to be processed in two halves. Do
+# not call ``zero_grad`` between the halves. If the loss is a mean, divide the loss of each
+# half by 2. In every case, clip the gradient *once*, at the end. If you clip after each
+# half, clipping may shrink the gradient of the first half before you add that of the
+# second, and then the sum points in another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 
@@ -178,7 +179,7 @@ print(*[clipped(each).round(decimals=3) for each in (False, True)])
 # %%
 # As a check, we compare the running sum with a derivative from :mod:`torch.func`. We
 # compare the loop with its closed form, in which each step halves the distance to 3, and
-# the clipped sum with one that is computed by hand:
+# the clipped sum with a sum that we compute and clip ourselves:
 
 slope = torch.func.grad(torch.square)(torch.tensor(3.0))
 assert stored is x.grad

@@ -113,8 +113,9 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # length of each sequence. If each column has its own factor, the factors come from the
 # scales of the inputs. If each column is normalised as :math:`z=(x-\mu)/\sigma`, the
 # gradient with respect to x is, column by column, the gradient with respect to z divided by
-# :math:`\sigma`. The first line shows the factors of the rows, and whether each row has
-# only one. The second shows the same for the columns, where σ is 1, 10 and 0.1:
+# :math:`\sigma`. The first line of the output shows the factors of the rows, and whether
+# each row has only one factor. The second shows the same for the columns, where σ is 1, 10
+# and 0.1:
 
 
 def by_input(x, v):

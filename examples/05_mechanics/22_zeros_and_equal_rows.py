@@ -34,9 +34,9 @@ X.grad
 # *Every row of x.grad is the same.* A linear map has the same slope everywhere. So with
 # ones for ``v`` every point gets the same row, namely the column sums of W. No point has
 # been lost. An activation after the layer makes the rows differ, and so does a ``v`` with
-# different rows. The first line below says for each of the three gradients whether its rows
-# are equal, and the second says whether the rows of the first gradient are the column sums
-# of W:
+# different rows. The first line of the output says for each of the three gradients whether
+# its rows are equal, and the second says whether the rows of the first gradient are the
+# column sums of W:
 
 bent = nn.Sequential(linear, nn.Tanh())
 (after_bend,) = torch.autograd.grad(bent(X).sum(), X)
@@ -132,7 +132,7 @@ for name, slope in slopes.items():
 # A unit that is dead for one sample may be alive for others, and so may its neighbours.
 # Change what kills it: the scale of the inputs, the bias, or the activation (for example to
 # ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last two
-# lines of the table are not mistakes, because for these losses there is nothing left to
+# rows of the table are not mistakes, because for these losses there is nothing left to
 # learn.
 #
 # Where does it become zero?

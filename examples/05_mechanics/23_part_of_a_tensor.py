@@ -89,8 +89,8 @@ except RuntimeError as error:
 # still moves.* It is moved by weight decay, or by momentum from a step before the hook was
 # registered. AdamW has a weight decay of 0.01 unless you say otherwise
 # (:ref:`freezing-layers`). For each of three settings of SGD, we take one step without the
-# hook and one with it. Each line says whether the gradient of the second row was 0 in the
-# step with the hook, and whether that step left the row unchanged:
+# hook and one with it. Each line of the output says whether the gradient of the second row
+# was 0 in the step with the hook, and whether that step left the row unchanged:
 
 mask = torch.tensor([[1.0], [0.0]])
 for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):

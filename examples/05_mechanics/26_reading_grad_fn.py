@@ -27,8 +27,8 @@ print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 # %%
 # If two names differ only in the number, as ``PowBackward0`` and ``PowBackward1`` do, the
 # operation is the same, but the kinds of its arguments are different. In the first three
-# lines below, the base and the exponent are a tensor and a number, then two tensors, and
-# then a number and a tensor. ``1 - x`` is an operation of its own, ``rsub``:
+# lines of the output, the base and the exponent are a tensor and a number, then two
+# tensors, and then a number and a tensor. ``1 - x`` is an operation of its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -143,8 +143,8 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 #
 # *I look for the gradient in the graph.* A node holds no gradient: once a :term:`cotangent`
 # has passed through a node, the cotangent is gone. Ask for it beforehand, with a hook or
-# ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line below lists
-# which of the attributes ``grad`` and ``variable`` the node has: it has neither.
+# ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line of the output
+# lists which of the attributes ``grad`` and ``variable`` the node has, and it has neither:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])

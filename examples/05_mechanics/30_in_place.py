@@ -6,18 +6,19 @@ When may I edit a tensor in place, and why not through .data?
 
 You want to write into a tensor, and wonder whether the gradient will still be right. You
 may edit a tensor in place when ``backward`` does not need the values that the edit
-overwrites. PyTorch watches over this for you. It counts the edits of each tensor in
-``_version``, and ``backward`` raises an error if a tensor that the graph has saved has been
-edited since. An edit through ``.data`` or NumPy is not counted. If such an edit overwrites
-a value that ``backward`` needs, the gradient is wrong and there is no message.
+overwrites. PyTorch checks this for you. It counts the edits of each tensor in ``_version``,
+and ``backward`` raises an error if a tensor that the graph has saved has been edited since.
+An edit through ``.data`` or NumPy is not counted. If such an edit overwrites a value that
+``backward`` needs, the gradient is wrong and there is no message.
 """
 
 # %%
-# So whether you may edit a tensor depends on what the operations around it save.
-# :math:`y=e^h` saves its *output*, because :math:`y'=y`. :math:`y=h^2` saves its *input*,
-# because :math:`y'=2h`. And :math:`-h` saves nothing. An edit does harm only if it changes
-# a :term:`saved tensor`. The function below edits the input or the output of an operation,
-# and compares the gradient with a derivative that is computed without the edit:
+# So whether you may edit a tensor depends on what the operations around it save. The
+# exponential :math:`y=e^h` saves its *output*, because :math:`y'=y`. The square
+# :math:`y=h^2` saves its *input*, because :math:`y'=2h`. The negative :math:`y=-h` saves
+# nothing. An edit does harm only if it changes a :term:`saved tensor`. The function below
+# edits the input or the output of an operation, and compares the gradient with a derivative
+# that is computed without the edit:
 
 import torch
 from torch import nn
@@ -36,8 +37,9 @@ def edited(operation, which):
 
 
 # %%
-# The first column is for an edit of the input, and the second for an edit of the output.
-# The table says ``raises`` where the operation had saved the tensor that was edited:
+# The first column of the output is for an edit of the operation's input, and the second for
+# an edit of its output. The table says ``raises`` where the operation had saved the tensor
+# that we edited:
 
 operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
 for f in operations:
@@ -46,23 +48,25 @@ for f in operations:
 
 # %%
 # A linear layer saves its input but not its output. So ``ReLU(inplace=True)`` may follow a
-# linear layer, and likewise a convolution. An in-place ReLU may not follow a sigmoid, which
-# saves its output.
+# linear layer, or a convolution, which does not save its output either. An in-place ReLU
+# may not follow a sigmoid, because a sigmoid saves its output.
 #
 # If an edit makes ``backward`` raise, write ``y = y + 1`` instead of ``y += 1``. The sum
-# makes a new tensor and leaves the saved one alone. Likewise ``torch.where(y < 1, 0, y)``
-# makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
+# makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y < 1, 0,
+# y)`` makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
 #
 # Edits that are not counted
 # --------------------------
 #
-# PyTorch does not count an edit through ``.data``, through NumPy or with your own bare
-# kernel in Triton or C++. (For an operator made with ``torch.library.custom_op``, it counts
-# the edits of the arguments that are named in ``mutates_args``.) An edit of ``y.detach()``
-# is counted, because the tensor that :meth:`torch.Tensor.detach` returns shares the counter
-# of ``y``, and so ``backward`` raises. After an edit that PyTorch does not count, you can
-# raise the counter yourself with :func:`torch.autograd.graph.increment_version`. Here are
-# four ways to edit :math:`y=e^x` at 0, where the right gradient is 1:
+# PyTorch does not count an edit that is made through ``.data``, through NumPy, or by a
+# kernel in Triton or C++ that you call directly. If you wrap the kernel with
+# ``torch.library.custom_op``, PyTorch does count the edits of the arguments that are named
+# in ``mutates_args``. It also counts an edit of ``y.detach()``, because the tensor that
+# :meth:`torch.Tensor.detach` returns shares the counter of ``y``, and so ``backward``
+# raises an error. After an edit that PyTorch does not count, you can increase the counter
+# yourself with :func:`torch.autograd.graph.increment_version`. Here are four ways to edit
+# :math:`y=e^x` at 0, where the right gradient is 1. Each line of the output shows the
+# counter of ``y``, and then the gradient or the message:
 
 for name, write in {
     ".data": lambda y: y.data.add_(1),
@@ -89,8 +93,8 @@ for name, write in {
 # The first kind is an edit of a :term:`leaf` that requires a gradient, as in ``c += 1``.
 # The second is an edit of a view of such a leaf, as in ``c[:] += 1``. The third is an edit
 # of an output of ``unbind``, ``split`` or ``chunk``, if that output requires a gradient. A
-# ``for`` loop over a tensor hands out outputs of ``unbind``, and so this attempt to
-# denormalize an image channel by channel is refused, too:
+# ``for`` loop over a tensor yields outputs of ``unbind``, and so PyTorch also refuses this
+# attempt to denormalize an image channel by channel:
 
 
 def denormalize(image):
@@ -108,8 +112,8 @@ for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize
 # %%
 # To change a parameter, switch recording off. Inside the function that you differentiate,
 # compute new tensors instead of editing, or edit only a tensor that is not saved. The old
-# value of an entry that you overwrite no longer influences the result. So its derivative is
-# 0, as it should be:
+# value of an entry that you overwrite no longer influences the result. So the derivative
+# with respect to the old value is 0, as it should be:
 
 with torch.no_grad():
     leaf[0] += 1
@@ -121,8 +125,9 @@ print(leaf.detach().tolist(), leaf.grad.tolist())
 # %%
 # *Can I fill a tensor entry by entry?* Not if an operation saves one of its entries. A
 # tensor has a single counter for all of its entries. In a recurrence, an operation saves
-# one entry and then you write the next, and to PyTorch this looks like an edit of the saved
-# entry. Collect the entries in a list, and stack them at the end:
+# one entry, and then you write the next. Because the counter has grown, PyTorch has to
+# assume that you edited the saved entry. Collect the entries in a list, and stack them at
+# the end:
 
 a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
@@ -142,9 +147,9 @@ slope
 # -----------------------------------
 #
 # ``optimizer.step()`` edits the weights in place. If you then call ``backward`` through a
-# graph that had saved the old weights, PyTorch raises an error. (Before release 1.5 the
-# edit was not counted, and old GANs ran with wrong gradients.) Compute both gradients
-# first, and call ``step`` afterwards:
+# graph that had saved the old weights, PyTorch raises an error. Before release 1.5 PyTorch
+# did not count this edit, and old GANs ran with wrong gradients. Compute every gradient
+# that needs this graph first, and call ``step`` afterwards:
 
 net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -164,7 +169,7 @@ for step in (optimizer.step, lambda: None):
 #
 # The message gives neither the tensor's name nor the line that edited the tensor. Anomaly
 # mode adds the line where the value was *saved*, which is not the line that changed it.
-# Here it names the function ``saves``, although the edit follows after the call:
+# Here anomaly mode names the function ``saves``, although the edit comes after the call:
 
 import contextlib
 import warnings
@@ -181,13 +186,13 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 "in saves" in str(caught[-1].message)
 
 # %%
-# From that line on, follow the tensor through your program, and print its ``_version``
-# until the number has grown. :ref:`which-line` shows how ``pullback.watch`` names the line
-# of the edit for you.
+# Start from the line that anomaly mode names, follow the tensor through your program, and
+# print its ``_version`` until the number has grown. :ref:`which-line` shows how
+# ``pullback.watch`` names the line of the edit for you.
 #
-# As a check, we compare the gradient after the edit through NumPy with :term:`forward
-# mode`, which shows that it is wrong. And the gradient of the recurrence must be the slope
-# of :math:`a^3`:
+# As a check, we compare the gradient after the edit through NumPy with the result of
+# :term:`forward mode`. The comparison shows that this gradient is wrong. The gradient of
+# the recurrence must be the slope of :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 (y := x.exp()).detach().numpy().__iadd__(1)

@@ -73,9 +73,9 @@ for name, safe in {
 # %%
 # Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not multiply
 # but selects. So at the masked entries the *inner* one replaces whatever arrives with 0,
-# even NaN, and this cures the gradient. The *outer* one is there for the value. In the
-# first line below it is left out, and the value is wrong. In the second line the stand-in
-# is 0, a bad choice, and yet the gradient is still right:
+# even NaN, and this cures the gradient. The *outer* one is there for the value. For the
+# first line of the output we leave the outer one out, and the value is wrong. For the
+# second line the stand-in is 0, a bad choice, and yet the gradient is still right:
 
 inner = torch.sqrt(torch.where(x > 0, x, 1.0))
 stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)

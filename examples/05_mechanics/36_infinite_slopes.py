@@ -50,7 +50,8 @@ def slope(f, at):
 
 
 # %%
-# Each line shows the function, its value, and its slope with respect to each entry of x:
+# Each line of the output shows the function, its value, and its slope with respect to each
+# entry of x:
 
 for name, (f, at) in ends.items():
     value, gradient = slope(f, at)
@@ -71,8 +72,8 @@ for name, (f, at) in ends.items():
 # It does not help to clamp the cosine. Beyond the bound the gradient of the clamp is 0, and
 # short of the bound the slope of ``acos`` reaches about 700. If you compute the same angle
 # with ``atan2``, its gradient has length :math:`1/|p|` at every point p except the origin.
-# Each line shows a point and the gradients of the three formulas at this point, and the
-# last line shows the slope of ``acos`` at the bound:
+# Each line of the output shows a point and the gradients of the three formulas at this
+# point, and the last line shows the slope of ``acos`` at the bound:
 
 
 def by_acos(p):
@@ -96,8 +97,8 @@ print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 # The angle between two vectors of length 1 is ``2 * atan2(norm(a - b), norm(a + b))``. This
 # angle has no sign, so it has a kink where the two vectors are parallel. Its slope is −1 on
 # one side of the kink and 1 on the other, and at the kink it is 0, because PyTorch takes 0
-# for the slope of the norm at 0. Each line shows the turn between the vectors, the slope of
-# ``acos``, and the slope of this formula:
+# for the slope of the norm at 0. Each line of the output shows the turn between the
+# vectors, the slope of ``acos``, and the slope of this formula:
 
 norm = torch.linalg.vector_norm
 for turn in (-0.1, 0.0, 0.1):
@@ -114,8 +115,8 @@ for turn in (-0.1, 0.0, 0.1):
 # *x ** p with a learned p is NaN.* The slope with respect to ``p`` is :math:`x^p\log x`,
 # which needs :math:`x>0`. Where ``x`` is 0, PyTorch returns 0 for this slope, unless ``p``
 # is negative. With a negative base the slope with respect to ``p`` is NaN, and the value is
-# NaN as well if ``p`` is not a whole number. Each line shows the value, the slope with
-# respect to the base, and the slope with respect to ``p``:
+# NaN as well if ``p`` is not a whole number. Each line of the output shows the value, the
+# slope with respect to the base, and the slope with respect to ``p``:
 
 for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
     b, p = (torch.tensor(t, requires_grad=True) for t in (base, power))
@@ -169,8 +170,8 @@ print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 
 # %%
 # As a check, we compare the slope of ``atan2`` with difference quotients in float64, also
-# at the two points where the formula with ``acos`` had no finite slope. The last line is
-# about the slope of 1e12, which a quotient with a larger step does not find:
+# at the two points where the formula with ``acos`` had no finite slope. The last assertion
+# is about the slope of 1e12, which a quotient with a larger step does not find:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):

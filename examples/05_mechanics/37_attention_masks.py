@@ -86,7 +86,8 @@ print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 # *With need_weights=False the NaN is gone.* With this option the layer calls
 # :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
 # which returns the value 0 and the gradient 0 for an empty row, as shown here on a CPU. The
-# last line says that the gradient of the weight is the same as with the opened mask:
+# last line of the output says that the gradient of the weight is the same as with the
+# opened mask:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
@@ -111,7 +112,8 @@ for mask in (keep[:1], ~keep[:1]):
 # *I multiply the scores by the mask.* But a score of 0 is still a score, and the masked key
 # gets a share of the attention. *I multiply the probabilities by the mask.* Then the
 # probabilities do not add up to 1, and the masked key still gets a gradient through the sum
-# in the denominator. Each line shows the probabilities, and the gradient of the first one:
+# in the denominator. Each line of the output shows the probabilities, and the gradient of
+# the first one:
 
 row, seen = scores[0], keep[0]
 ways = {

@@ -105,9 +105,9 @@ def replay(name):
 # ----------------------------------------
 #
 # For each module we ask whether everything that it is given is finite, and whether
-# everything that it makes is finite, too. Look for the first line with a True followed by a
-# False. It names the module and, at its end, the rows of the batch that are not finite.
-# Here these are module 2 and row 2:
+# everything that it makes is finite, too. Look for the first line of the output that has a
+# True followed by a False. It names the module and, at its end, the rows of the batch that
+# are not finite. Here these are module 2 and row 2:
 
 
 def look_forward(name, module, given, made):
@@ -133,8 +133,9 @@ loss = watch(model, look_forward)(batch).mean()
 #
 # We use forward hooks as above, but now each of them attaches another hook to the module's
 # output. This second hook sees the gradient that arrives at the output. The second hooks
-# run from the last module to the first. The NaN appears between the last line that says
-# True and the line after it, and so it was made in the backward pass of module 2:
+# run from the last module to the first. In the output, the NaN appears between the last
+# line that says True and the line after it, and so it was made in the backward pass of
+# module 2:
 
 
 def look_backward(name, module, given, made):

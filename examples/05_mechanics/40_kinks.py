@@ -17,8 +17,8 @@ the result may be a number that is not a slope of the function at all.
 # For an elementwise f, ``x`` and ``y`` have shape ``(n,)``, and the :term:`Jacobian` is
 # diagonal. At a kink the slopes from the left and from the right differ, the
 # :term:`derivative` does not exist, and the entry on the diagonal is a convention. Each
-# line shows the slope from the left, what ``grad`` gives, and the slope from the right, all
-# at 0:
+# line of the output shows the slope from the left, the slope that ``grad`` gives, and the
+# slope from the right, all at 0:
 
 import torch
 import torch.nn.functional as F

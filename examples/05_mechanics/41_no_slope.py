@@ -36,8 +36,8 @@ def tried(f):
 # %%
 # First come the operations that compare and count. The results of most of them are not
 # floating-point numbers, and have no graph. A histogram consists of floats, but has no
-# graph either. The values that ``unique`` returns do have a graph, but their backward
-# raises:
+# graph either. The values that ``unique`` returns do have a graph, but their backward rule
+# raises an error:
 
 counting = {
     "x > 1": lambda x: x > 1,
@@ -53,8 +53,8 @@ for name, f in counting.items():
 
 # %%
 # Next comes rounding. *Floor division raises an error and floor does not?* Yes. The
-# backward of ``//`` raises, while ``div`` with ``rounding_mode="floor"``, which gives the
-# same numbers, passes zeros:
+# backward rule of ``//`` raises an error, whereas ``div`` with ``rounding_mode="floor"``,
+# which gives the same numbers, passes zeros:
 
 rounding = {
     "torch.round(x)": torch.round,
@@ -88,8 +88,8 @@ for name, f in choosing.items():
 
 # %%
 # Some steps have a slope that was made up. ``fake_quantize`` rounds to steps of 1, from 0
-# to 2 in the first line and from 0 to 1 in the second. It passes ones for the numbers that
-# were in that range, which is called a *straight-through* estimate.
+# to 2 for the first line of the output and from 0 to 1 for the second. It passes ones for
+# the numbers that were in that range, which is called a *straight-through* estimate.
 # ``gumbel_softmax(hard=True)`` returns a :term:`one-hot vector`, and passes the slope of
 # the softmax of the same draw. The last two lines show this: their outputs differ, but
 # their gradients are the same:
@@ -110,8 +110,8 @@ for hard in (True, False):
 #
 # *How can a gradient go through a loop that depends on a?* Autograd records the operations
 # that were run, and not the condition. Here the loop and the branch only multiply by
-# numbers, so the result is :math:`d=ka`, and the slope is :math:`k=d/a`. Each line shows
-# this quotient and the gradient:
+# numbers, so the result is :math:`d=ka`, and the slope is :math:`k=d/a`. Each line of the
+# output shows this quotient, and then the gradient:
 
 
 def doubled(a):
@@ -168,10 +168,10 @@ print(str(caught[0].message).splitlines()[0])
 # *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* A
 # count has no graph. So use a soft count. Replace the step at :math:`t` by a sigmoid, which
 # has a slope with respect to t as well. Replace a bin by a bump, and use cross-entropy in
-# place of the accuracy. The first line below is for the threshold. It says whether the hard
-# count requires a gradient, and shows the soft count and its gradients with respect to x
-# and t. The second line shows the soft counts of three bins, and the gradient of the last
-# of them:
+# place of the accuracy. The first line of the output is for the threshold. It says whether
+# the hard count requires a gradient, and shows the soft count and its gradients with
+# respect to x and t. The second line shows the soft counts of three bins, and the gradient
+# of the last of them:
 
 tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
 soft = ((x - t) / tau).sigmoid().sum()
@@ -200,7 +200,7 @@ for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
 # %%
 # As a check, we compute difference quotients, with a small step up and down in each entry.
 # They must show the same zeros and slopes, and zeros for the two operations whose backward
-# raises:
+# rule raises an error:
 
 steps = 1e-3 * torch.eye(3)
 for name, f in (rounding | choosing).items():

@@ -53,11 +53,11 @@ for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is correct, but huge. Each line below
-# starts with the gap; the second number is the norm of this gradient, which grows as one
-# over the gap. The last number is the norm of the gradient of the eigenvalue, which stays
-# at 1. We differentiate the product of the two entries of the vector, because this product
-# does not depend on the sign of the vector:
+# *Mine are not equal, only close.* Then the gradient is correct, but huge. Each line of the
+# output starts with the gap. The second number is the norm of this gradient, which grows as
+# one over the gap. The last number is the norm of the gradient of the eigenvalue, which
+# stays at 1. We differentiate the product of the two entries of the vector, because this
+# product does not depend on the sign of the vector:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -143,9 +143,9 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 #
 # *I set 1/0 to 0 in my own backward.* Then the entries of Q that belong to a pair of equal
 # values are 0. These zeros are right for the projector, but wrong for the exponential, as
-# the first line shows. *I add noise to the diagonal.* If you add too much, you change A,
-# and if you add too little, the gap has too few correct digits left. Of the three amounts
-# below, only the middle one gets all entries right to within 0.001:
+# the first line of the output shows. *I add noise to the diagonal.* If you add too much,
+# you change A, and if you add too little, the gap has too few correct digits left. Of the
+# three amounts below, only the middle one gets all entries right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))

@@ -79,9 +79,9 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
 # %%
 # If the determinant is negative, ``logdet`` is NaN. The gradient of this NaN is zero, so a
 # check of the gradients for NaN finds nothing. ``slogdet`` returns the sign separately and
-# has the right gradient. The first two lines are from ``logdet``, at a matrix with
-# determinant −1 and at the singular A, and the last two from ``slogdet``. At the singular A
-# both functions give infinities:
+# has the right gradient. The first two lines of the output are from ``logdet``, at a matrix
+# with determinant −1 and at the singular A, and the last two are from ``slogdet``. At the
+# singular A both functions give infinities:
 
 swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
@@ -120,8 +120,8 @@ for name, f in functions.items():
 # --------------------
 #
 # What if the matrix is exactly singular? We take a batch of two matrices, of which the
-# second is singular, and a loss that uses only the first. Each line says for each of the
-# two matrices whether its gradient holds NaN, or names the error:
+# second is singular, and a loss that uses only the first. Each line of the output says for
+# each of the two matrices whether its gradient holds NaN, or names the error:
 
 second = torch.stack([torch.eye(2), A.detach()]).requires_grad_()
 first = {
@@ -153,9 +153,10 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # ``matrix_rank`` returns a count, and a count has no graph. ``pinv`` jumps where the rank
 # changes, and its gradient jumps, too. People often use the sum of the singular values in
 # place of the rank. This sum has a slope of size 1 with respect to each singular value,
-# with a kink at 0. Here the singular values are 1 and e, which is the first number in each
-# line. The second number is the gradient of the sum of the pseudoinverse with respect to
-# the entry e. This gradient is −1e8 for a small e, and 0 when e is 0:
+# with a kink at 0. Here the singular values are 1 and e. After the first line, which is
+# about the rank, each line of the output starts with e. The second number is the gradient
+# of the sum of the pseudoinverse with respect to the entry e. This gradient is −1e8 for a
+# small e, and 0 when e is 0. The list holds the slopes of the sum of the singular values:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):

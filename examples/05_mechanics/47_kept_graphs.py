@@ -41,9 +41,9 @@ sorted(tuple(box.tensor.shape) for box in boxes)
 
 # %%
 # To find the nodes behind a tensor, ``nodes`` walks from each node to the next ones. The
-# first line below shows the numbers of nodes and of boxes after a ``backward`` that retains
-# the graph. After a ``backward`` that does not retain it, the nodes are still there, but
-# the boxes are gone:
+# first line of the output shows the numbers of nodes and of boxes after a ``backward`` that
+# retains the graph. After a ``backward`` that does not retain it, the nodes are still
+# there, but the boxes are gone:
 
 
 def nodes(*tensors):

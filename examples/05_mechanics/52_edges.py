@@ -28,8 +28,8 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 
 # %%
 # *I want to run something once for each backward.* With ``mode="any"`` the hook is called
-# with only the first cotangent. A backward that reaches none of the tensors, such as the
-# backward of ``c**2`` here, does not call the hook:
+# with only the first cotangent. A backward pass that reaches none of the tensors, such as
+# the one from ``c**2`` here, does not call the hook:
 
 handle.remove()
 handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")

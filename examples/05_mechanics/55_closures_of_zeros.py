@@ -124,12 +124,12 @@ print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point)
 # --------------------
 #
 # *The Hessian of my ReLU classifier with respect to the image is zero everywhere.* Each
-# logit is piecewise linear, so its second derivatives are zero, as the first line shows. A
-# softmax, a loss or a square of the logits has curvature, and so has a network with a
-# smooth activation, such as ``softplus``. In the :term:`Hessian` with respect to the
-# weights, the blocks that mix two layers are not zero. The second line is for a softmax,
-# the third for ``softplus``, and the last for the blocks with respect to the weights, and
-# each says whether any entry is not zero:
+# logit is piecewise linear, so its second derivatives are zero, as the first line of the
+# output shows. A softmax, a loss or a square of the logits has curvature, and so has a
+# network with a smooth activation, such as ``softplus``. In the :term:`Hessian` with
+# respect to the weights, the blocks that mix two layers are not zero. The second line is
+# for a softmax, the third for ``softplus``, and the last for the blocks with respect to the
+# weights, and each says whether any entry is not zero:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()
@@ -165,7 +165,8 @@ print(jacobian(lambda x: 2 * x, x, strict=True))
 # %%
 # If an input is not connected to the output, the engine returns None for it.
 # ``allow_unused=True`` lets you see this None, and ``materialize_grads=True`` turns it into
-# zeros. A zero that was computed looks the same as these zeros, as the last line shows:
+# zeros. A zero that was computed looks the same as these zeros, as the last line of the
+# output shows:
 
 w = torch.tensor([3.0], requires_grad=True)
 for flag in ({"allow_unused": True}, {"materialize_grads": True}):

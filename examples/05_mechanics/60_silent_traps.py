@@ -7,13 +7,14 @@ Which mistakes around backward(v) raise nothing?
 A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
 about the mistakes that let the program run on with a wrong gradient. Some are in the call
 to ``backward``, such as one ``v`` too many, or a ``v`` of a different dtype. Others are in
-what was computed before the call, such as a loss that broadcasts, or a tensor that became a
-leaf too late. The page shows each mistake with the wrong number that it gives.
+what was computed before the call, such as a loss that broadcasts, or a tensor whose
+``requires_grad`` you set too late. The page shows each mistake with the wrong number that
+it gives.
 """
 
 # %%
 # We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
-# :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``, and it refuses a
+# :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``. It also refuses a
 # single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
 
 from copy import deepcopy
@@ -33,9 +34,9 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
 # --------------
 #
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
-# list of outputs. The rest of the list is dropped, whatever the shapes in it. If the two
+# list of outputs. PyTorch drops the rest of the list, whatever shapes it holds. If the two
 # lists come from different places in your program, zip them with ``strict=True``, which
-# does raise:
+# raises an error. ``grad`` itself raises none:
 
 torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 
@@ -76,9 +77,9 @@ for difference in (out - target, out.squeeze(1) - target):
 # A loss that is a mean over the batch sends ``v = 1/B`` to each of its B samples, and a
 # loss that is a sum sends 1. So with a mean, how much one sample counts depends on the size
 # of its batch. If the last batch is smaller, or if you add up gradients over unequal parts
-# of a batch, some samples get more weight than others. Here the gradient of the mean over
-# three samples is compared with that of the sum of two means, one over two of the samples
-# and one over the third:
+# of a batch, some samples get more weight than others. We compare the gradient of the mean
+# over three samples with the gradient of a sum of two means. The first mean is over two of
+# the samples, and the second is over the remaining sample:
 
 data = torch.tensor([1.0, 2.0, 6.0])
 w, found = torch.tensor(1.0, requires_grad=True), {}
@@ -98,13 +99,13 @@ loss.backward()
 print(loss.item(), layer.weight.grad)
 
 # %%
-# A leaf too late, a gradient of a copy
-# -------------------------------------
+# A flag set too late, a gradient of a copy
+# -----------------------------------------
 #
 # Whether an operation is recorded depends on ``requires_grad`` at the time of the
-# operation. If you set the flag after the forward pass, ``.grad`` stays None. If you set it
-# to False after the forward pass, the :term:`leaf` gets no gradient either, although the
-# graph contains it:
+# operation. If you set the flag to True only after the forward pass, ``.grad`` stays None.
+# If you set the flag of a :term:`leaf` to False after the forward pass, the leaf gets no
+# gradient either, although the graph contains the leaf:
 
 w = torch.tensor(3.0, requires_grad=True)
 late, early = torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)
@@ -115,11 +116,11 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# If you make a leaf from a copy, its gradient goes into the ``.grad`` of the copy. An
-# optimizer that holds the original finds None in the ``.grad`` of the original. The
-# parameters of a ``deepcopy`` of a model are such copies. If you take the inner steps of
-# MAML on a ``deepcopy``, no gradient reaches the outer model, and you need :ref:`recorded
-# steps <hypergradients>` instead:
+# If you copy a tensor and make the copy a leaf, the gradient goes into the ``.grad`` of the
+# copy. An optimizer that holds the original then finds None in the ``.grad`` of the
+# original. The parameters of a ``deepcopy`` of a model are such copies. If you take the
+# inner steps of MAML on a ``deepcopy``, no gradient reaches the outer model, and you need
+# :ref:`recorded steps <hypergradients>` instead:
 
 x.grad = None
 copy = x.detach().clone().requires_grad_()
@@ -151,7 +152,8 @@ print(to_b, v)
 #
 # In ``train()`` mode, batch normalisation removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
-# mode this gradient is not 0. Nothing in the result tells you which mode the model was in:
+# mode this gradient is not 0. No error or warning tells you that the model was in the other
+# mode:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)
@@ -165,17 +167,21 @@ for mode in (norm.train, norm.eval):
 #
 # ``jacrev`` treats what was computed under ``no_grad`` as a constant. ``jacfwd`` ignores
 # ``no_grad``, and differentiates what was computed under it. So the two functions disagree.
-# If you mean a constant, write ``detach()``, which both of them respect:
+# If you mean a constant, write ``detach()``, which both functions respect. Here is what
+# each of them returns for :math:`x^2` under ``no_grad``, at 3:
 
 constant = torch.no_grad()(lambda x: x**2)
 point = torch.tensor(3.0)
 print(torch.func.jacrev(constant)(point), torch.func.jacfwd(constant)(point))
 
 # %%
-# What protects you from a wrong loss, a wrong reduction or a cut? Compute the loss that you
-# meant, with plain numbers and without autograd, and compare the gradient with the
-# difference quotient of this loss. Of the two ways to split the batch above, the check
-# accepts only the first:
+# What protects you
+# -----------------
+#
+# To find a wrong loss, a wrong reduction or a graph that was cut by accident, compute the
+# loss that you meant, with plain numbers and without autograd, and compare the gradient
+# with the difference quotient of this loss. Of the two gradients that we computed for the
+# three samples above, this check accepts only that of the mean over the whole batch:
 
 
 def meant(w):
@@ -192,7 +198,7 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # :ref:`contract` lists everything that ``gradient`` accepts and refuses. More mistakes that
 # raise nothing have their own pages. :ref:`gradient-doubled` and :ref:`mixing-samples` are
 # two of them. :ref:`in-place` is about edits that bypass the version counter, and
-# :ref:`repeated-indices` is about a place that is written twice.
+# :ref:`repeated-indices` is about an entry that is written twice.
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common
 #    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results

@@ -4,15 +4,17 @@ r"""
 Does checkpointing change what backward(v) gives?
 =================================================
 
-You use checkpointing to save memory, and wonder whether the gradient stays the same. The
-gradient stays the same as long as the block computes the same values each time it runs.
-``torch.utils.checkpoint`` keeps the input of a block in place of the block's :term:`saved
-tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
+You use checkpointing to save memory, and wonder whether the gradient stays the same. It
+stays the same as long as the part of the model that you checkpoint, the *block*, computes
+the same values each time it runs. ``torch.utils.checkpoint`` keeps the input of a block in
+place of the block's :term:`saved tensors <saved tensor>`, and runs the block once more when
+``v`` arrives.
 """
 
 # %%
-# Four blocks map ``(128, 64)`` to ``(128, 64)``, and one such tensor of float32 has 32768
-# bytes. A ``Linear`` keeps its input for its :term:`VJP`, and a ``Tanh`` keeps its output:
+# Each of our four blocks maps a tensor of shape ``(128, 64)`` to another of the same shape.
+# In float32, a tensor of this shape takes 32768 bytes. A ``Linear`` layer keeps its input
+# for its :term:`VJP`, and a ``Tanh`` layer keeps its output:
 
 import torch
 from torch import nn
@@ -27,10 +29,10 @@ x = torch.randn(128, 64, requires_grad=True)
 v = torch.randn(128, 64)
 
 # %%
-# Each tensor that the graph saves first passes through ``pack``. So we can count its bytes
-# there, and the count is the same on every machine. The weights are in memory anyway, so
-# they count as 0, and a tensor that two operations keep is counted once. The argument
-# ``change`` is used further down:
+# The function ``pack`` below is a hook, and each tensor that the graph saves first passes
+# through it. So ``pack`` can count the bytes of these tensors, and the count is the same on
+# every machine. The weights are in memory anyway, so they count as 0, and a tensor that two
+# operations keep is counted once. The argument ``change`` is used further down:
 
 
 def kept(f, change=lambda t: t):
@@ -47,9 +49,9 @@ def kept(f, change=lambda t: t):
 
 
 # %%
-# There are three ways to run the four blocks: without checkpoints, with a checkpoint for
-# each block, and with one checkpoint for all of them. The meaning of
-# ``use_reentrant=False`` is explained further down:
+# We run the four blocks in three ways: without checkpoints, with a checkpoint for each
+# block, and with one checkpoint for all of them. The meaning of ``use_reentrant=False`` is
+# explained further down:
 
 
 def each(x):
@@ -64,8 +66,9 @@ def all_in_one(x, old=False):
 
 # %%
 # For each way we print the bytes that are kept between the forward pass and ``backward``,
-# and the number of block runs in the forward pass and ``backward`` together. ``plain``
-# keeps x and the outputs of the eight ``Tanh``, which makes nine tensors:
+# and the number of block runs in the forward pass and ``backward`` together. ``plain`` is
+# the way without checkpoints. It keeps x and the outputs of the eight ``Tanh`` layers,
+# which makes nine tensors:
 
 runs, products = [], {}
 for block in blocks:
@@ -79,9 +82,9 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # %%
 # The way that keeps the least memory after the forward pass is not the way that needs the
 # least in ``backward``. When ``v`` arrives, ``all_in_one`` runs a whole forward pass and
-# holds everything that ``plain`` holds, whereas ``each`` holds only what one block needs.
-# Segments of medium length are a compromise. Each way with checkpoints costs a second
-# forward pass.
+# holds everything that ``plain`` holds, whereas ``each`` holds only what one block needs,
+# and the inputs of the blocks that ``backward`` has not reached yet. A checkpoint for a few
+# blocks at a time is a compromise. Each way with checkpoints costs a second forward pass.
 #
 # Random numbers
 # --------------
@@ -89,9 +92,9 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # Dropout draws again when the block runs a second time, so ``checkpoint`` first restores
 # the state of the random number generator. If you turn this off with
 # ``preserve_rng_state=False``, ``v`` does not go back through the units that y came from,
-# but through others, and there is no warning. (BatchNorm's running statistics move in both
-# runs, see :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the
-# second is the gradient:
+# but through others, and there is no warning. Of each pair of lines in the output, the
+# first is y and the second is the gradient. The first pair is with
+# ``preserve_rng_state=True``, and the second is with ``preserve_rng_state=False``:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -101,6 +104,9 @@ for preserve in (True, False):
     print(y.tolist(), g.tolist(), sep="\n")
 
 # %%
+# BatchNorm updates its running statistics each time its block runs, so a checkpointed
+# BatchNorm updates them twice (:ref:`functional-buffers`).
+#
 # The saved tensors, in your hands
 # --------------------------------
 #
@@ -108,9 +114,10 @@ for preserve in (True, False):
 # ``pack`` returns, and ``unpack`` has to turn that into a tensor again. ``save_on_cpu`` is
 # such a pair. It keeps in main memory the tensors that a graph on a GPU saves. *I keep
 # copies in half precision, and it takes more memory.* ``pack`` gets the weights as well,
-# and a tensor that two operations save is copied twice, as in the first line below. In the
-# second line, the weights are left alone, and even then you save little memory. In both
-# cases, the gradient is close to the right one:
+# and a tensor that two operations save is copied twice. The first line of the output shows
+# the bytes that the graph then holds in all. For the second line, ``pack`` leaves the
+# weights alone, and even then you save little memory. In both cases, the gradient is close
+# to the right one:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
@@ -129,7 +136,7 @@ with save_on_cpu():
 # not work with ``autograd.grad``, and it has no rule for :func:`torch.func.jvp`.
 # :func:`torch.func.grad` refuses the new variant, which is built on the hooks above. With
 # the new variant, ``vmap`` computes the value, but ``backward`` through the result of
-# ``vmap`` raises:
+# ``vmap`` raises an error. Here are the four messages:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),
@@ -162,8 +169,8 @@ print(rows, *torch.autograd.grad(g, small, u), sep="\n")
 # %%
 # *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
 # through a checkpoint gives the right :term:`tangent`, but ``backward`` through this
-# tangent raises, because the checkpoint runs its block again outside the ``jvp``. Put the
-# ``jvp`` inside the checkpoint, as in the second half of this output:
+# tangent raises an error, because the checkpoint runs its block again outside the ``jvp``.
+# Put the ``jvp`` inside the checkpoint, as for the second half of this output:
 
 
 def rate(x, f=lambda x: a * x**3):
@@ -179,11 +186,15 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
 
 # %%
 # As a check, we compare all the products :math:`J^\top v` with each other, and
-# :math:`(J^\top v)\cdot w` with the v·(Jw) of forward mode:
+# :math:`(J^\top v)\cdot w` with :math:`v\cdot(Jw)`, for which forward mode computes
+# :math:`Jw`. And a BatchNorm in a checkpoint must have counted two batches:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])
 w = torch.randn(128, 64)
+norm = nn.BatchNorm1d(64)
+torch.autograd.grad(checkpoint(norm, x, use_reentrant=False), x, v)
+assert norm.num_batches_tracked == 2
 _, Jw = torch.func.jvp(whole, (x.detach(),), (w,))
 torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=1e-3)
 

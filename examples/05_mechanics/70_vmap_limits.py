@@ -136,8 +136,8 @@ vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 #
 # With ``randomness="different"`` each sample gets its own random numbers, as in a loop.
 # With ``"same"`` the numbers are drawn once, and all samples share them. For dropout with
-# per-sample gradients you want ``"different"``. Each line shows how many different numbers
-# the three samples got:
+# per-sample gradients you want ``"different"``. Each line of the output shows how many
+# different numbers the three samples got:
 
 for randomness in ("different", "same"):
     torch.manual_seed(0)  # the same draws in both

@@ -52,8 +52,8 @@ torch.autograd.grad(torch.sparse.mm(matrix, W), values, v)[0]
 # %%
 # If *y* is sparse, v must have the shape of y. But what becomes of a dense v depends on the
 # operation. It may reach entries that S does not store, be cut down to the entries that S
-# stores, or be refused. In each pair of lines below, the first line is for a dense v, and
-# the second is for a sparse v. All three operations accept the sparse v:
+# stores, or be refused. In each pair of lines in the output, the first line is for a dense
+# v, and the second is for a sparse v. All three operations accept the sparse v:
 
 entries = {"2 * S": lambda S: 2 * S, "S * S": lambda S: S * S, "relu": torch.relu}
 for name, f in entries.items():
@@ -94,8 +94,8 @@ for name, f in functions.items():
 # The gradient of an embedding with ``sparse=True`` stores only the rows that were looked
 # up. Every call to ``backward`` *appends* its rows. ``coalesce`` adds up the stored rows
 # that have the same row number in the table. So until you call it, the norm of the stored
-# values differs from the norm of the gradient. Each line shows the number of stored rows
-# before and after ``coalesce``, and then the norm before and after:
+# values differs from the norm of the gradient. Each line of the output shows the number of
+# stored rows before and after ``coalesce``, and then the norm before and after:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):

@@ -104,8 +104,8 @@ found["cdist"] = product(distances, x)
 # computes through ``cdist`` is 0 for a pair of equal points, and in ``cdist(x, x)`` each
 # point forms such a pair with itself. For squared distances, and for a kernel that is
 # computed from them, write the sum of squares, which takes no root
-# (:ref:`squared-distances`). The first line is for two equal points, and the second for two
-# different ones:
+# (:ref:`squared-distances`). The first line of the output is for two equal points, and the
+# second for two different points:
 
 point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
 squared = {
@@ -123,8 +123,8 @@ for other in (0.0, 1.0):
 # %%
 # *What about the distances within one set?* If you write the distances as ``(a -
 # b).norm()``, their second derivative is NaN if two points are the same, as in all pairs i
-# = j. So take only the pairs i < j. The first line says whether there is a NaN if we take
-# all pairs, and the second says so for the pairs i < j:
+# = j. So take only the pairs i < j. The first line of the output says whether there is a
+# NaN if we take all pairs, and the second says so for the pairs i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):

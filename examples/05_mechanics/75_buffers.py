@@ -44,8 +44,8 @@ print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
 # buffers may not. A buffer that is missing from your dict is updated in the module, and a
 # buffer that is in your dict is updated in the dict. Be careful with
 # ``dict(norm.named_buffers())``, which holds the module's own buffers, not copies. Below we
-# pass no buffers, then copies, and then the module's own buffers. Each line shows the
-# buffers in the dict, and then the buffers of the module:
+# pass no buffers, then copies, and then the module's own buffers. Each line of the output
+# shows the buffers in the dict, and then the buffers of the module:
 
 norm = nn.BatchNorm1d(1)
 params = {name: p.detach() for name, p in norm.named_parameters()}
@@ -60,8 +60,8 @@ for given in ({}, deepcopy(own), own):
 # module stays as it is in three cases: if you call ``eval()``, if you pass copies of the
 # buffers to ``functional_call``, or if the layer was made with
 # ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics of the
-# batch in ``eval()``, too. The first line below shows how many batches a new layer has
-# counted after each of four passes:
+# batch in ``eval()``, too. The first line of the output shows how many batches a new layer
+# has counted after each of four passes:
 
 
 def again(norm):
@@ -109,8 +109,8 @@ attempts = {
 }
 
 # %%
-# We give new copies of the buffers to each attempt, and print these copies afterwards.
-# Notice the last line: when ``vmap`` refused, the count had already gone up:
+# We give new copies of the buffers to each attempt, and print these copies afterwards. Look
+# at the last line of the output: when ``vmap`` refused, the count had already gone up:
 
 norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():
@@ -155,11 +155,11 @@ torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)
 
 # %%
 # *The models do not change.* The stacks are copies, with their own gradients and
-# statistics. The first line below shows that the stacks have counted a batch and the models
-# have not. The second shows that a model has no gradient. Pass the stacked parameters to
-# the optimizer, and at the end copy each model's slice of the stacks into that model. The
-# last line shows the batch count of a new model, into which we loaded the last model's
-# slice of the stacks:
+# statistics. The first line of the output shows that the stacks have counted a batch and
+# the models have not. The second shows that a model has no gradient. Pass the stacked
+# parameters to the optimizer, and at the end copy each model's slice of the stacks into
+# that model. The last line shows the batch count of a new model, into which we loaded the
+# last model's slice of the stacks:
 
 print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
 print(models[0][0].weight.grad)

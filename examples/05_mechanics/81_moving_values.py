@@ -161,8 +161,8 @@ for loss in ("sum", "mean"):
 # one. With linear interpolation, this slope is the difference of the two pixels.
 # ``grid_sample`` interpolates in this way in two dimensions. But between two equal pixels,
 # for example far from an edge in the picture, the slope is 0, whatever the loss is. Each
-# line shows a position, the value at this position, the slope, and whether ``grid_sample``
-# agrees:
+# line of the output shows a position, the value at this position, the slope, and whether
+# ``grid_sample`` agrees:
 
 picture = torch.tensor([0.0, 0, 0, 8, 8, 8])
 for at in (0.5, 2.5):

@@ -84,8 +84,8 @@ print(torch.autograd.grad(x.cummax(0).values, x, v)[0].tolist())
 # The slope of the last entry of ``cumprod`` with respect to one entry is the product of the
 # others. To compute it, PyTorch divides the whole product by that entry of x, but if an
 # entry of x is 0, PyTorch multiplies the others. So a zero does no harm, as the second line
-# shows. A product that is too small for float32 does harm. In the third line, the true
-# slopes with respect to the first three entries are 1e-25, but they come out as 0:
+# of the output shows. A product that is too small for float32 does harm. In the third line,
+# the true slopes with respect to the first three entries are 1e-25, but they come out as 0:
 
 last = torch.tensor([0.0, 0.0, 0.0, 1.0])
 for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25, 1e25]):
@@ -119,8 +119,8 @@ for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
 # The missing gradient is not a gap in PyTorch. The index is a step function of x, and
 # wherever a step function has a slope, this slope is 0. You can use a soft choice instead,
 # which gets sharper with a smaller τ. *The place of the maximum* can be replaced by a
-# weighted mean of all places, which is known as the soft argmax. Each line shows this mean
-# and its gradient:
+# weighted mean of all places, which is known as the soft argmax. Each line of the output
+# shows this mean and its gradient:
 
 places = torch.arange(4.0)
 for tau in (2.0, 0.5, 0.1):

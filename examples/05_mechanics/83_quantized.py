@@ -68,8 +68,8 @@ print(torch.equal(torch.autograd.grad(straight(x, 0.5), x, v)[0], x.grad))
 # *Clamp first, or round first?* The order makes a difference near the limits. ``fake``
 # rounds first: 3.6 is 7.2 steps, which is rounded to 7 and not clipped. If you clamp first,
 # a value that is beyond a limit gets the gradient 0, even if it is less than half a step
-# beyond. The first line below is for ``fake``, the second for our own function, and the
-# third for clamping first:
+# beyond. The first line of the output is for ``fake``, the second for our own function, and
+# the third for clamping first:
 
 edge = torch.tensor([-4.3, -4.2, 3.6, 3.8], requires_grad=True)
 clamped = edge.clamp(-4, 3.5)

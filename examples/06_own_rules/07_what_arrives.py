@@ -118,8 +118,8 @@ class Recomputed(Function):
 
 
 # %%
-# The first line below is what we get without grad mode, and the second is what we get with
-# it:
+# The first line of the output is what we get without grad mode, and the second is what we
+# get with it:
 
 for Recomputed.enable in (False, True):
     try:

@@ -6,13 +6,14 @@ Deriving VJPs: matmul, inverse, logsumexp, solve
 
 You need the backward rule of a matrix function and do not want to write out its indices.
 Write down how ``Y`` changes if ``X`` changes by a small ``dX``, and call this change
-``dY``. Take the inner product of ``V`` and ``dY``, and move every other factor to the side
-of ``V`` until ``dX`` stands alone. What then stands on the side of ``V`` is the gradient.
-You need no index and no four-dimensional :term:`Jacobian`.
+``dY``. Take the inner product of ``V`` and ``dY``. Move the factors beside ``dX`` to the
+side of ``V``, one after another, until ``dX`` stands alone. The expression that is now in
+the place of ``V`` is the gradient. You need no index and no four-dimensional
+:term:`Jacobian`.
 """
 
 # %%
-# The inner product of two tensors of the same shape is :math:`\langle A,B\rangle=\sum
+# The inner product of two matrices of the same shape is :math:`\langle A,B\rangle=\sum
 # A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. The :term:`VJP` is the :term:`adjoint` of the
 # linear map from ``dX`` to ``dY``. This means that the VJP turns ``V`` into a ``G`` with
 #
@@ -22,8 +23,8 @@ You need no index and no four-dimensional :term:`Jacobian`.
 #
 # This ``G`` has the shape of ``X``, and is what ``Y.backward(V)`` adds to ``X.grad``. A
 # matrix that you move to the other side of an inner product is transposed: :math:`\langle
-# V,PZQ\rangle=\langle P^\top VQ^\top,Z\rangle`. For random matrices the two sides of this
-# equation are the same number:
+# V,PZQ\rangle=\langle P^\top VQ^\top,Z\rangle`. We check this equation with random
+# matrices. Its two sides are the same number:
 
 import torch
 
@@ -90,7 +91,8 @@ compare(torch.matmul, matmul_rule, P, Z)
 #
 # If :math:`XY=I`, then :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and :math:`G=-Y^\top
 # VY^\top`. All matrices here are square, so the shapes fit even if you forget to transpose,
-# and only the comparison finds the mistake. The second rule below makes this mistake:
+# and only the comparison finds the mistake. The second rule that we compare below makes
+# this mistake:
 
 
 def inverse_rule(V, Y, X):
@@ -130,9 +132,10 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 #
 # Let x be a vector and :math:`s=\operatorname{softmax}(x)`. The :term:`gradient` of
 # logsumexp is s, so the rule for logsumexp is :math:`G=v\,s`, where v is a single number.
-# For softmax itself, :math:`ds=s\odot dx-s\,(s\cdot dx)`. If we move the factors of both
-# terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs only the
-# output of softmax:
+# For softmax itself, :math:`ds=s\odot dx-s\,(s\cdot dx)`. Here v is a vector of the shape
+# of x, and the inner product of two vectors is their dot product. If we move the factors of
+# both terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs only
+# the output of softmax:
 
 
 def logsumexp_rule(v, y, x):
@@ -151,8 +154,8 @@ print(compare(lambda x: torch.softmax(x, 0), softmax_rule, x))
 # What goes wrong
 # ---------------
 #
-# A rule may be right, but the way in which you compute it may still be useless. ``exp(x) /
-# exp(x).sum()`` is the same :math:`s`, unless an entry of x is so large that its
+# A rule may be right, and yet a computer may not be able to evaluate it as you wrote it.
+# ``exp(x) / exp(x).sum()`` is the same :math:`s`, unless an entry of x is so large that its
 # exponential overflows. If you compute s from the output y of logsumexp, nothing overflows:
 
 big = torch.tensor([1000.0, 1000.0], dtype=torch.float64)
@@ -160,9 +163,9 @@ y = torch.logsumexp(big, 0)
 print(big.exp() / big.exp().sum(), torch.exp(big - y))
 
 # %%
-# If X is known to be symmetric, the gradient ``G`` need not be symmetric, as the ``False``
-# below shows. But if X changes only to other symmetric matrices, only the symmetric part of
-# G matters:
+# Even if ``X`` is symmetric, the gradient ``G`` need not be symmetric, as the ``False``
+# below shows. But if every change ``dX`` that you allow is symmetric, too, only the
+# symmetric part of ``G`` matters:
 
 symmetric = square + square.T
 V, change = torch.randn(2, 3, 3).double()
@@ -183,8 +186,8 @@ for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
 # ----------
 #
 # To make a rule part of a graph, read :ref:`custom-function`. :ref:`dot-product-test` shows
-# the same test for functions whose rule is not written out. To give a solver a rule of its
-# own, read :ref:`implicit-differentiation`.
+# the same test for functions whose rule you do not have as a formula. To give a solver a
+# rule of its own, read :ref:`implicit-differentiation`.
 #
 # .. asked: derive the backward of a matrix function; gradient of matmul; gradient of
 #    the inverse; matrix calculus; derivative of solve; write a backward formula; trace

@@ -79,8 +79,8 @@ for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.it
 # 0 for every ``v``, because the output does not change if we shift all samples by the same
 # amount. If we multiply all samples by the same positive factor, the output hardly changes
 # either, and would not change at all if :math:`\varepsilon` were 0. So ``x.grad`` is almost
-# orthogonal to :math:`\hat x`. The last line says that their inner product is below 1e-4,
-# but not below 1e-12:
+# orthogonal to :math:`\hat x`. The last line of the output says that their inner product is
+# below 1e-4, but not below 1e-12:
 
 (of_sum,) = torch.autograd.grad(
     nn.functional.batch_norm(X, None, None, gamma, beta, training=True).sum(), X

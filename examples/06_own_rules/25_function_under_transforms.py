@@ -8,15 +8,16 @@ You have written a :class:`torch.autograd.Function`, and ``y.backward(v)`` works
 pass it to ``torch.func.jacrev`` or ``vmap``, and PyTorch asks for methods that you have
 never heard of. For :mod:`torch.func`, split ``forward`` into ``forward(x)`` and
 ``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule = True``
-or a ``vmap`` of your own. For :term:`forward mode`, add ``jvp``. Nothing tells you that one
-of them is missing until something calls for it.
+or a ``vmap`` of your own. For :term:`forward mode`, add ``jvp``. PyTorch does not tell you
+that a method is missing until a transform needs it.
 """
 
 # %%
-# Our example is :math:`y_i=x_1^2+\cdots+x_i^2`, the running sum of the squares, from
-# shape ``(n,)`` to ``(n,)``. Its :term:`Jacobian` is lower triangular, with :math:`2x_j`
-# in column j. Multiplied from the right it gives a running sum, and multiplied from the
-# left a running sum that begins at the end:
+# Our example is :math:`y_i=x_1^2+\cdots+x_i^2`, the running sum of the squares, from shape
+# ``(n,)`` to ``(n,)``. Its :term:`Jacobian` is lower triangular, with :math:`2x_j` in
+# column j. If you multiply the Jacobian by ``u`` from the right, you get a running sum of
+# the :math:`2x_ju_j`. If you multiply it by ``v`` from the left, you get :math:`2x_j` times
+# a running sum of ``v`` that begins at the end:
 #
 # .. math::
 #
@@ -44,8 +45,9 @@ class Joined(Function):
 
 
 # %%
-# For a :term:`vector-Jacobian product` this is enough, as the first line shows. A
-# transform of ``torch.func`` has to run ``forward`` without a ``ctx``, and refuses:
+# For a :term:`vector-Jacobian product` this is enough, as the first line of the output
+# shows. A transform of ``torch.func`` has to run ``forward`` without a ``ctx``, and so it
+# refuses this ``Function``:
 
 
 def attempt(call):
@@ -60,8 +62,9 @@ print(torch.autograd.functional.vjp(Joined.apply, x, torch.ones(3))[1])
 attempt(lambda: torch.func.jacrev(Joined.apply)(x))
 
 # %%
-# So we split it in two. ``forward`` computes the output, and ``setup_context`` saves what
-# ``backward`` needs. It is given all inputs, as a tuple, and the output:
+# So we split ``forward`` in two. The new ``forward`` computes the output, and
+# ``setup_context`` saves what ``backward`` needs. PyTorch gives ``setup_context`` all
+# inputs, as a tuple, and the output:
 
 
 class Split(Function):
@@ -82,9 +85,10 @@ torch.func.jacrev(Split.apply)(x)
 # What backward may use
 # ---------------------
 #
-# Every tensor that ``backward`` uses has to be an argument of ``forward`` or its output,
-# and to be saved by ``save_for_backward``. One that the methods take from outside gets no
-# gradient: ``torch.func.grad`` gives zero without a word. Here the scale should get
+# Every tensor that ``backward`` uses, other than ``v``, has to be an argument or an output
+# of ``forward``, and you have to save it with ``save_for_backward``. A tensor that the
+# methods take from the enclosing scope gets no gradient: ``torch.func.grad`` returns zero
+# for it without a warning. In the example, the gradient with respect to the scale should be
 # :math:`1+4+9=14`:
 
 
@@ -141,9 +145,11 @@ for f in (Split.apply, Detached.apply):
 # vmap
 # ----
 #
-# *You tried to vmap over ...* is what you see next. ``vmap`` cannot look into
-# ``forward``, and so it does not know what to do with a batch. If both methods consist of
-# torch operations that ``vmap`` can map, you may let it generate the rule:
+# The next error begins with *You tried to vmap over ...*. ``vmap`` cannot look into
+# ``forward``, and so it does not know what to do with a batch. If ``forward`` and
+# ``backward`` consist of torch operations that ``vmap`` can map, set ``generate_vmap_rule =
+# True``, and PyTorch generates the rule. Here are the error without it, and the result with
+# it:
 
 attempt(lambda: torch.func.vmap(Split.apply)(torch.ones(2, 3)))
 
@@ -158,11 +164,12 @@ torch.func.vmap(Batched.apply)(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
 # Forward mode
 # ------------
 #
-# A :term:`JVP` cannot be computed from ``backward`` alone. Add the method ``jvp``, which
-# receives a :term:`tangent` for each input. Whatever it needs has to be saved with
-# ``save_for_forward``. ``Forgetful`` has a ``jvp`` but does not do that, and so it finds
-# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and the
-# second for ``Forgetful``:
+# Forward mode does not call ``backward``. For a :term:`JVP` it calls the method ``jvp``,
+# which you have to add, and which receives a :term:`tangent` for each input. You have to
+# save whatever ``jvp`` needs with ``save_for_forward``. The class ``Forgetful`` below has a
+# ``jvp`` but does not call ``save_for_forward``, and so its ``jvp`` finds ``saved_tensors``
+# empty. The first message is for a ``Function`` without ``jvp``, and the second for
+# ``Forgetful``:
 
 
 class Forgetful(Batched):
@@ -177,7 +184,7 @@ attempt(lambda: torch.func.jvp(Batched.apply, (x,), (u,)))
 attempt(lambda: torch.func.jvp(Forgetful.apply, (x,), (u,)))
 
 # %%
-# We save the input for both modes, and get the value and its JVP:
+# If we save the input for both modes, we get the value and the JVP:
 
 
 class Forward(Forgetful):
@@ -193,8 +200,9 @@ torch.func.jvp(Forward.apply, (x,), (u,))
 # Out of torch, under vmap
 # ------------------------
 #
-# The generated rule cannot batch code that leaves torch. Here ``forward`` calls NumPy,
-# and the tensor that arrives there under ``vmap`` has no memory that NumPy could read:
+# The generated rule cannot batch code that calls other libraries. Here ``forward`` calls
+# NumPy, and the tensor that arrives there under ``vmap`` has no memory that NumPy could
+# read:
 
 
 class ByNumPy(Forward):
@@ -207,10 +215,11 @@ attempt(lambda: torch.func.vmap(ByNumPy.apply)(torch.ones(2, 3)))
 
 # %%
 # In this case you have to write the rule for a batch yourself. Your ``vmap`` receives the
-# whole tensors and the places of their batch dimensions. It returns the output and the
-# place of the batch dimension in it, which is 0 here. The generated rule has to be switched
-# off, because otherwise there would be two. In this example the two points are the
-# *columns* of a matrix:
+# whole tensors and the positions of their batch dimensions. It returns the output and the
+# position of the output's batch dimension, which is 0 here. You have to switch the
+# generated rule off, because PyTorch raises an error if there are two rules. In this
+# example the two points are the *columns* of a matrix. Here are the error with two rules,
+# and the result with one:
 
 
 class WithRule(ByNumPy):
@@ -225,11 +234,13 @@ WithRule.generate_vmap_rule = False
 torch.func.vmap(WithRule.apply, in_dims=1)(columns)
 
 # %%
-# *Must I write a jvp for hessian?* You need one for :func:`torch.func.hessian`, which
-# uses forward mode. ``jacrev(jacrev(f))`` gives the same matrix without it, as
+# *Must I write a jvp for hessian?* You need one for :func:`torch.func.hessian`, which uses
+# forward mode. ``jacrev(jacrev(f))`` gives the same matrix without a ``jvp``, as
 # ``Batched`` shows below. As a check, we compare the Jacobian in both modes with the
-# formula, try transforms of transforms, and let ``gradcheck`` compare the modes with
-# differences:
+# formula, try transforms of transforms, and let ``gradcheck`` compare both modes with
+# :term:`finite differences`. ``Batched`` has no ``jvp``, and yet
+# :func:`torch.autograd.functional.jvp` computes its JVP, because this function uses two
+# :term:`VJPs <VJP>` in place of forward mode:
 
 J = torch.tril(2 * x.expand(3, 3))
 for f in (Forward.apply, WithRule.apply):
@@ -241,6 +252,7 @@ H = torch.func.hessian(lambda x: Forward.apply(x) @ u)(x)
 assert torch.equal(H, torch.diag(2 * from_the_end(u)))
 twice = torch.func.jacrev(torch.func.jacrev(lambda x: Batched.apply(x) @ u))(x)
 assert torch.equal(twice, H)
+assert torch.equal(torch.autograd.functional.jvp(Batched.apply, x, u)[1], J @ u)
 modes = {"check_forward_ad": True, "check_batched_grad": True}
 assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **modes)
 
@@ -248,9 +260,9 @@ assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **mo
 # Where next
 # ----------
 #
-# :ref:`vmap-limits` says what ``vmap`` cannot map at all. :ref:`dot-product-test`
-# compares J with its transpose, and :ref:`jvp-from-vjps` helps with an operation that has
-# no forward mode.
+# :ref:`vmap-limits` says what ``vmap`` cannot map at all. :ref:`dot-product-test` compares
+# products with J and products with its transpose, and :ref:`jvp-from-vjps` helps with an
+# operation that has no forward mode.
 #
 # .. asked: custom Function with vmap; setup_context; generate_vmap_rule; custom
 #    Function with torch.func; jvp of a custom Function

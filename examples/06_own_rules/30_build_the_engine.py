@@ -4,11 +4,11 @@ r"""
 Build the engine: PyTorch's backward in under a hundred lines of NumPy
 ======================================================================
 
-What does ``loss.backward()`` do inside? To find out, we build an engine that does the same.
-A reverse-mode engine needs a rule for each operation, a record of which operation made
-which tensor, and a walk from the :term:`root` that waits at each tensor until all its
-:term:`cotangents <cotangent>` have arrived. Then we only have to treat the argument
-``gradient`` as PyTorch does.
+What does ``loss.backward()`` do internally? To find out, we build an engine that does the
+same. A reverse-mode engine needs a rule for each operation, a record of which operation
+made which tensor, and a walk from the :term:`root` that waits at each tensor until all its
+:term:`cotangents <cotangent>` have arrived. Besides these, the engine has to treat the
+argument ``gradient`` as PyTorch does.
 """
 
 # %%
@@ -32,8 +32,9 @@ class Tensor:
 #
 # Each rule returns the value of the operation and its :term:`pullback`. The pullback is a
 # function that takes ``v``, which has the shape of the output, and returns one product for
-# each input. It holds the values that it needs for this: both inputs for ``*`` and for the
-# matrix product ``@``, the output for ``tanh``, and a shape for ``sum``:
+# each input. The pullback holds the values that it needs: both inputs for ``*`` and for the
+# matrix product ``@``, the output for ``tanh``, and a shape for ``sum``. Here are the
+# rules:
 
 
 def tanh(a):
@@ -54,8 +55,8 @@ RULES = {
 # ----------
 #
 # A node knows the inputs and the pullback of its operation. The arrays that the pullback
-# holds are the :term:`saved tensors <saved tensor>`. They are released after the first use,
-# unless the graph is retained. A node that has saved no arrays can be used again:
+# holds are the :term:`saved tensors <saved tensor>`. The node releases them after the first
+# use, unless the graph is retained. A node that has saved no arrays can be used again:
 
 
 class Node:
@@ -109,9 +110,9 @@ def uses(root):
 
 
 # %%
-# Broadcasting copies an entry to many places. In the backward pass the cotangents of these
-# places are added up. In the example below, each of two entries was copied to twelve
-# places:
+# Broadcasting copies an entry to many places of a larger array. In the backward pass,
+# ``unbroadcast`` adds up the cotangents of these places. In the example below, each of two
+# entries was copied to twelve places:
 
 
 def unbroadcast(g, shape):
@@ -123,8 +124,9 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# The walk goes on from a tensor when its last cotangent has arrived. At a leaf the walk
-# ends, and the sum of the cotangents is added to ``.grad``:
+# The walk goes on from a tensor when the last cotangent of this tensor has arrived. The
+# walk does not go beyond a leaf. There it adds the sum of the cotangents to ``.grad``, and
+# then it goes on with the other tensors that are ready:
 
 
 def walk(arrived, missing, ready, retain_graph):
@@ -145,7 +147,7 @@ def walk(arrived, missing, ready, retain_graph):
 # -------------------------
 #
 # You may leave ``gradient`` out only if the output has one element, and the engine then
-# uses a 1. A ``gradient`` that you pass must have the shape of the output:
+# uses the number 1. A ``gradient`` that you pass must have the shape of the output:
 
 
 def checked(y, gradient):
@@ -160,8 +162,9 @@ def checked(y, gradient):
 
 
 # %%
-# That is the whole engine. We try it on a number that is doubled sixty times. There are
-# :math:`2^{60}` paths through this graph, but only 60 tensors for the walk to reach:
+# The function ``backward`` below completes the engine. We try it on a number that is
+# doubled sixty times. There are :math:`2^{60}` paths through this graph, but only 60
+# tensors for the walk to reach:
 
 
 def backward(y, gradient=None, retain_graph=False):
@@ -179,8 +182,9 @@ print(x.grad == 2.0**60, len(uses(y)))
 # Compared with torch
 # -------------------
 #
-# ``run`` runs the same program with either library, and ``make`` is the function that
-# constructs a tensor of that library. ``run`` returns the gradients, or the error message:
+# ``run`` runs the same program with either library, ours or PyTorch, and ``make`` is the
+# function that constructs a tensor of that library. ``run`` returns the gradients, or the
+# error message:
 
 
 def run(make, program, v, inputs, retain=(False,), requires_grad=True):
@@ -217,7 +221,7 @@ for case in examples:
 # call whose ``gradient`` has the wrong shape, and we repeat both calls with an input that
 # requires no gradient. We call ``backward`` twice on a graph that has saved arrays, twice
 # on the same graph when the first call retains it, and twice on a sum that has saved no
-# arrays. In the last case the root is a leaf:
+# arrays. Finally, we call ``backward`` on a leaf, which is then the root, too:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),
@@ -240,9 +244,9 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# We have left out ``create_graph``, because rules that are written in NumPy leave no
-# record. We have also left out hooks, and the version counters that detect in-place
-# changes.
+# We have left out ``create_graph``, because the engine does not record what a rule that is
+# written in NumPy computes. We have also left out hooks, and the version counters that
+# detect in-place changes.
 #
 # Where next
 # ----------

@@ -6,8 +6,8 @@ The Jacobian with respect to a tensor: y.shape + x.shape, and tensordot
 
 ``x`` and ``y`` are matrices, or tensors with even more indices, and you ask for the
 :term:`Jacobian`. The result has the shape ``y.shape + x.shape``. How do you multiply ``v``
-by a tensor of this shape? The :term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``. The
-product sums over all indices of ``y``, and the indices of ``x`` remain.
+by a tensor of this shape? The :term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``. It
+sums over all indices of ``y``, and the indices of ``x`` remain.
 """
 
 # %%
@@ -28,8 +28,8 @@ J.shape
 
 # %%
 # We look at two of its entries, counting from 0. The first is :math:`\partial
-# Y_{21}/\partial X_{01}=A_{20}=5`. The second is the derivative of the same output with
-# respect to an entry in another column, which is 0:
+# Y_{21}/\partial X_{01}=A_{20}=5`. The second, the derivative of the same output with
+# respect to an entry in another column, is 0:
 
 print(J[2, 1, 0, 1].item(), J[2, 1, 0, 3].item())
 
@@ -56,8 +56,8 @@ v = torch.arange(12.0).reshape(3, 4)
 leaf.grad
 
 # %%
-# ``tensordot`` does the same. Its argument ``dims`` is the number of indices to sum over,
-# which is 2 because ``v`` has two indices:
+# ``tensordot`` computes the same product. Its argument ``dims`` is the number of indices to
+# sum over, which is 2 because ``v`` has two indices:
 
 torch.tensordot(v, J, dims=2)
 
@@ -66,8 +66,9 @@ torch.tensordot(v, J, dims=2)
 # -----------
 #
 # If you flatten ``Y`` and ``X``, the same numbers form an ordinary :math:`12\times8`
-# matrix, with one row for each entry of ``Y``. For our product it is the Kronecker
-# product :math:`A\otimes I_4`, in which each entry of ``A`` is multiplied by an identity:
+# matrix, with one row for each entry of ``Y``. For our function the matrix is the Kronecker
+# product :math:`A\otimes I_4`, in which each entry of ``A`` is multiplied by an identity
+# matrix:
 
 import pullback.plot
 
@@ -103,10 +104,10 @@ between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
 print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
-# Do not write ``v @ J``, which is another product. That product sums over the last index of
-# ``v`` and the last index but one of ``J``. Usually the sizes do not match, and you get an
-# error. If they happen to match, as with square matrices, there is no error, and the result
-# has indices that should have been summed over:
+# Do not write ``v @ J``, which is a different product. It sums over the last index of ``v``
+# and the last index but one of ``J``. Usually the sizes do not match, and you get an error.
+# If they happen to match, as with square matrices, there is no error, and the result has
+# indices that should have been summed over:
 
 try:
     v @ J

@@ -115,7 +115,7 @@ found["chunks"]
 # *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is the
 # derivative of output ``i`` with respect to input ``j``, and its shape is ``output_i.shape
 # + input_j.shape``. If there is a single output or a single input, its level of the nesting
-# is left out. The second line below is for a function with one output:
+# is left out. The second line of the output is for a function with one output:
 
 inputs = torch.ones(2), torch.ones(4)
 nested = functional(lambda a, b: (a.sum() * b, torch.outer(a, b)), inputs)

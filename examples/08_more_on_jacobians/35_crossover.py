@@ -77,9 +77,9 @@ for m in (1, 8, 32, 64, 128, 512):
 # ------------
 #
 # *For one shared number C and a batch of outputs, ones give me 45: how do I get each
-# dy/dC?* Ones add up the ten derivatives. But there is only one input, and so :math:`J` has
-# only one column. A single product in forward mode computes this column, and keeps the ten
-# derivatives apart:
+# dy/dC?* A ``v`` of ones adds up the ten derivatives. But there is only one input, and so
+# :math:`J` has only one column. A single product in forward mode computes this column, and
+# keeps the ten derivatives apart:
 
 C = torch.tensor(2.0, requires_grad=True)
 batch = torch.arange(10.0)

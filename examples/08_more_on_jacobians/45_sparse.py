@@ -30,18 +30,19 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Count the columns from 0. Columns 0, 3 and 6 share no row, nor do columns 1, 4 and 7, nor
-# columns 2, 5 and 8. Columns that may be computed together get the same *colour*
-# (:term:`coloring`). In our example the colour of a column is the remainder when its number
-# is divided by three:
+# Count the columns from 0. Columns 0, 3 and 6 never have non-zero entries in the same row.
+# The same is true of columns 1, 4 and 7, and of columns 2, 5 and 8. Columns that may be
+# computed together get the same *colour*, and the choice of the colours is called a
+# :term:`colouring <coloring>`. In our example the colour of a column is the remainder when
+# its number is divided by three:
 
 color = torch.arange(n) % 3
 color
 
 # %%
 # The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, with one seed for
-# each colour. So each product is a sum of columns that do not overlap. Compare the first
-# line of the result with columns 0, 3 and 6 above:
+# each colour. So each product is a sum of columns whose non-zero entries are in different
+# rows. Compare the first row of the result with columns 0, 3 and 6 of the Jacobian above:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
@@ -59,7 +60,8 @@ sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
 sparse.to_dense().equal(J)
 
 # %%
-# The picture shows every column in its colour. No row contains a colour twice:
+# The picture shows the non-zero entries, each in the colour of its column. No row contains
+# a colour twice:
 
 import matplotlib.pyplot as plt
 
@@ -74,8 +76,8 @@ title = ax.set_title("A tridiagonal pattern in three colours: no row has one of 
 # -----------------------------------------
 #
 # You can colour the *rows* instead. Then ``v`` is the seed, and each of the three products
-# is a sum of rows that do not overlap. The entry in row ``i`` and column ``j`` is at
-# position ``j`` of the product for the colour of row ``i``:
+# is a sum of rows whose non-zero entries are in different columns. The entry in row ``i``
+# and column ``j`` is at position ``j`` of the product for the colour of row ``i``:
 
 value, pull = torch.func.vjp(f, x)
 (summed_rows,) = torch.func.vmap(pull)(seeds)
@@ -83,9 +85,10 @@ print(summed_rows)
 print(summed_rows[color[rows], columns].equal(entries))
 
 # %%
-# *What is the fastest elementwise gradient?* The rows of a diagonal Jacobian never share a
-# column. So one colour and one product are enough, and the only seed is a vector of ones.
-# This is the :term:`ones trick`, and ``y.sum().backward()`` does the same:
+# *What is the fastest elementwise gradient?* No two rows of a diagonal Jacobian have a
+# non-zero entry in the same column. So one colour and one product are enough, and the only
+# seed is a vector of ones. This is the :term:`ones trick`, and ``y.sum().backward()`` does
+# the same:
 
 leaf = x.clone().requires_grad_()
 (leaf**2).backward(torch.ones(n))
@@ -118,8 +121,8 @@ assert torch.equal(other_rows[1:], of_meter.diagonal()[1:])
 #
 # If you take too few colours, entries of different columns are added together, without an
 # error. With two colours for three diagonals, the entries for the neighbours :math:`i-1`
-# and :math:`i+1` are added up. Each number in the first line below is the sum of two
-# numbers that you want:
+# and :math:`i+1` are added up. Each number in the first line of the output is the sum of
+# two numbers that you want, which are in the second line:
 
 two = torch.arange(n) % 2
 _, mixed = torch.func.jvp(f, (x,), ((two == 0).float(),))
@@ -127,8 +130,9 @@ print("found: ", mixed[1::2])
 print("wanted:", J[1::2, 0::2].diagonal(), "and", J[1::2, 2::2].diagonal())
 
 # %%
-# If you read the pattern off the Jacobian at one point, the Jacobian may have accidental
-# zeros at that point. At :math:`x=0` ours is zero everywhere:
+# If you read the pattern off the Jacobian at one point, you may miss entries, because the
+# Jacobian may have accidental zeros at that point. At :math:`x=0` our Jacobian is zero
+# everywhere:
 
 at_zero = torch.func.jacfwd(f)(torch.zeros(n))
 print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
@@ -138,9 +142,9 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 # ------------------------------------------
 #
 # :func:`pullback.sparsity` does not read the pattern off a Jacobian. Instead, it follows
-# which inputs each operation of ``f`` depends on. If ``f`` does not branch on values, the
-# :term:`sparsity pattern` that is found holds for every ``x`` of this shape, even if it is
-# found at zero, as in this example:
+# which inputs each operation of ``f`` depends on. If ``f`` does not branch on values, this
+# :term:`sparsity pattern` holds for every ``x`` of the same shape, even if you call
+# ``sparsity`` at zero, as in this example:
 
 import pullback
 
@@ -155,8 +159,8 @@ planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# If you change a function later, its plan may no longer fit. With ``verify=True`` you
-# notice this, at the price of one more product, with a random vector:
+# If you change a function later, its plan may no longer fit. If you pass ``verify=True``,
+# you get an error in that case, at the price of one more product, with a random vector:
 
 
 def outgrown(x):
@@ -169,9 +173,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Some patterns need both kinds of product to keep their number small. The pattern below has
-# a full row and a full column. It takes nine products of one kind, or a :term:`VJP` and two
-# :term:`JVPs <JVP>`:
+# For some patterns, the number of products is small only if you use both :term:`VJPs <VJP>`
+# and :term:`JVPs <JVP>`. The pattern below has a full row and a full column. Its Jacobian
+# takes nine products if all of them are VJPs or all of them are JVPs, but only three if you
+# combine one VJP with two JVPs:
 
 
 def arrow(x):
@@ -184,8 +189,8 @@ print(planned.to_dense().equal(torch.func.jacrev(arrow)(x)))
 plan
 
 # %%
-# A hundred thousand unknowns still take three products. We compare all three diagonals with
-# the formula, and print the number of colours:
+# With a hundred thousand inputs, the function ``f`` still takes three products. We compare
+# all three diagonals with the formula, and print the number of colours:
 
 n = 100_000
 x = torch.arange(1.0, n + 1)
@@ -198,9 +203,9 @@ torch.testing.assert_close(entries[j == i - 1], x[2:])
 plan.n_colors
 
 # %%
-# Below are six outputs of the same kind. Ones add up the entries of each column. Up to
-# three entries of a column are not zero, which is why it takes three groups to keep them
-# apart:
+# Below is the Jacobian of ``f``, the function from the start of this page, for six inputs.
+# A ``v`` of ones adds up the entries of each column. Up to three entries of a column are
+# not zero, and so you need three groups of rows to keep these entries apart:
 
 pullback.live(f, torch.linspace(1, 6, 6))
 

@@ -50,18 +50,19 @@ ours["bias"]
 # One matrix
 # ----------
 #
-# If you need a single matrix, flatten the blocks and join them. Each row then belongs to an
-# output, and each column to a parameter:
+# If you need a single matrix, flatten the blocks and join them. Each row then belongs to
+# one output, and each column to one entry of the weight or of the bias:
 
 matrix = torch.cat([block.flatten(1) for block in J.values()], dim=1)
 matrix
 
 # %%
-# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with the
-# Jacobians with respect to the parameters at the samples :math:`a` and :math:`b`. Use
-# ``vmap`` to map over the samples but not over the parameters, and then multiply the
-# Jacobians. We print the entries of the kernel for the first output with itself, one for
-# each pair of our three samples:
+# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, where
+# :math:`J_a` and :math:`J_b` are the Jacobians with respect to the parameters at the
+# samples :math:`a` and :math:`b`. Use ``vmap`` to map over the samples but not over the
+# parameters, and then multiply the Jacobians. For each pair of our three samples,
+# :math:`K_{ab}` is a 2×2 matrix. We print its first entry, the product of the two rows that
+# belong to the first output:
 
 X = torch.stack([x, -x, 2 * x])
 batch = vmap(jacrev(run), (None, 0))(params, X)
@@ -92,8 +93,8 @@ for name, p in net.named_parameters():
 
 # %%
 # *How do I differentiate with respect to the input and the parameters at once?* Name both
-# arguments of ``run`` in ``argnums``. ``jacrev`` then returns a pair of Jacobians, which
-# come from the same products:
+# arguments of ``run`` in ``argnums``. ``jacrev`` then returns a pair of Jacobians, both of
+# which it computes from the same VJPs:
 
 by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
 print(list(by_params), torch.equal(by_input, layer.weight))
@@ -101,11 +102,13 @@ print(list(by_params), torch.equal(by_input, layer.weight))
 # %%
 # *backward after functional_call: whose .grad is filled?* ``backward`` fills the ``.grad``
 # of the tensors in the dict, whether they are the module's tensors or your own. If the
-# tensors in the dict were computed, for example by a step, it fills the ``.grad`` of the
-# tensors that they were computed from. If a name is left out or misspelled, the module's
-# own tensor is used in its place, and you get an error only with ``strict=True``. Each line
-# below is for one of four dicts, and shows the gradient of the layer's bias and the
-# gradient of a copy of it:
+# tensors in the dict are not leaves, for example because an update step computed them,
+# ``backward`` fills the ``.grad`` of the leaves that they were computed from. If a name is
+# left out or misspelled, the module's own tensor is used in its place, and you get an error
+# only if you pass ``strict=True`` to ``functional_call``. We try four dicts: the layer's
+# own parameters, copies of them, tensors that are computed from the copies, and a dict with
+# a misspelled name. For each of them, a line of the output shows the gradient of the
+# layer's bias, and then the gradient of our copy of the bias:
 
 own = {name: p.clone().requires_grad_() for name, p in params.items()}
 stepped = {name: 0.5 * p for name, p in own.items()}
@@ -137,10 +140,11 @@ except RuntimeError as error:
 
 # %%
 # *hessian(func, layer.weight) is all zeros*, with the right shape. The reason is the same:
-# ``layer(x)`` ignores ``w``. With ``strict=True`` you get an error. To get the
-# :term:`Hessian`, pass ``w`` to the layer with ``functional_call``. In the first line
-# below, the False says that the wrong Hessian has no entry other than zero, and a part of
-# the right Hessian is printed next to it:
+# the function ignores its argument ``w`` and calls ``layer(x)``, which uses the module's
+# own weight. If you pass ``strict=True`` to ``hessian``, you get an error. To get the
+# :term:`Hessian`, pass ``w`` to the layer with ``functional_call``. In the output,
+# ``False`` means that every entry of the wrong Hessian is zero. A block of the right
+# Hessian is printed beside it, and the error is printed last:
 
 
 def unused(w):

@@ -83,8 +83,8 @@ print(f"{entries:.1e} entries, {entries * 4 / 2**30:.0f} GiB")
 # The product is :math:`V^\top X`, one matrix product as large as the forward pass. If the
 # input requires a gradient as well, there is another matrix product of this size. We count
 # the floating-point operations of the two products together, because such a count does not
-# depend on the machine. The last number in each line is the ratio of the operations of the
-# backward pass to those of the forward pass:
+# depend on the machine. The last number in each line of the output is the ratio of the
+# operations of the backward pass to those of the forward pass:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -147,8 +147,8 @@ for chunk_size in (None, 10, 1):
 
 # %%
 # As a check that the formulas stand for the right matrices, we compare them with
-# derivatives by hand. For a :math:`V` of ones, the gradient of ``W`` is :math:`V^\top X`,
-# which is 64 everywhere:
+# derivatives worked out by hand. For a :math:`V` of ones, the gradient of ``W`` is
+# :math:`V^\top X`, which is 64 everywhere:
 
 assert torch.equal(W.grad, torch.full_like(W, 64))
 assert largest.numel < entries / 10_000

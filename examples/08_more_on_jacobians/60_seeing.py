@@ -33,9 +33,9 @@ title = "Convolution: the kernel 1, -2, 3 along the diagonal, zeros elsewhere"
 ax = pullback.plot.heatmap(toeplitz, title=title)
 
 # %%
-# The Jacobian of softmax is :math:`\operatorname{diag}(p)-pp^\top`, where p are the
-# probabilities. It is symmetric, positive on the diagonal and negative elsewhere. Each row
-# adds up to zero, because the probabilities do not change if you add a constant to all
+# The Jacobian of softmax is :math:`\operatorname{diag}(p)-pp^\top`, where p is the vector
+# of probabilities. It is symmetric, positive on the diagonal and negative elsewhere. Each
+# row adds up to zero, because the probabilities do not change if you add a constant to all
 # inputs:
 
 
@@ -48,7 +48,7 @@ title = "Softmax: positive diagonal, negative elsewhere, rows add up to zero"
 ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
-# Next comes attention over four tokens with two features, without learned weights. We
+# Next comes attention over four tokens with two features each, without learned weights. We
 # flatten the Jacobian to :math:`8\times8`. Every token attends to every other, which leaves
 # none of the 2×2 blocks empty:
 
@@ -82,10 +82,10 @@ ax = pullback.plot.heatmap(batch, right, title="BatchNorm: samples linked by fea
 # What goes wrong
 # ---------------
 #
-# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column of
-# the picture. The outputs of softmax always add up to 1, so every column adds up to 0. For
-# the convolution, a column adds up to the sum of the kernel, which is 2, except near the
-# ends:
+# *Why is the gradient through a softmax zero?* If you call ``backward`` with a ``v`` of
+# ones, it adds up each column of the picture. The outputs of softmax always add up to 1, so
+# every column adds up to 0. For the convolution, a column adds up to the sum of the kernel,
+# which is 2, except near the ends:
 
 leaf = x.clone().requires_grad_()
 softmax(leaf).sum().backward()
@@ -94,11 +94,13 @@ print("softmax: all below 1e-6:", (leaf.grad.abs() < 1e-6).all().item())
 columns
 
 # %%
-# *I expected s(1 - s).* The values :math:`s(1-s)` are the diagonal of the picture, the
-# slope of each probability with respect to its own score. No single product gives this
-# diagonal. Each row of the Jacobian adds up to 0, and so the entries of every product add
-# up to 0, too, while the entries of the diagonal are all positive. Compute the rows and
-# take their diagonal. (For a batch, use ``vmap(jacrev(softmax))``.)
+# *I expected s(1 - s).* In our notation these values are :math:`p_i(1-p_i)`, and they form
+# the diagonal of the picture. Each of them is the slope of one probability with respect to
+# its own score. No single product gives this diagonal. Each row of the Jacobian adds up to
+# 0, and so the entries of every product add up to 0, too, while the entries of the diagonal
+# are all positive. So compute all the rows with ``jacrev``, and take the diagonal of the
+# matrix that they form. For a batch, compute a matrix for each sample with
+# ``vmap(jacrev(softmax))``, and take the diagonal of each matrix:
 
 p = softmax(x)
 own = torch.func.jacrev(softmax)(x).diagonal()
@@ -126,6 +128,8 @@ assert torch.equal(columns, toeplitz.sum(0))
 torch.testing.assert_close(filled, torch.diag(p) - torch.outer(p, p))
 assert torch.equal(filled > 0, torch.eye(8).bool())
 torch.testing.assert_close(filled.sum(1), torch.zeros(8), atol=1e-6, rtol=0)
+each = torch.func.vmap(torch.func.jacrev(softmax))(tokens).diagonal(dim1=1, dim2=2)
+torch.testing.assert_close(each, tokens.softmax(1) * (1 - tokens.softmax(1)))
 
 # %%
 # And we check where the blocks are:
@@ -141,8 +145,9 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # Where next
 # ----------
 #
-# :ref:`sparse-jacobian` computes such bands from three products, and :ref:`mixing-samples`
-# is about the ones trick for samples that mix.
+# :ref:`sparse-jacobian` computes a banded Jacobian from three products. A convolution with
+# a kernel of three numbers has such a Jacobian. :ref:`mixing-samples` is about the ones
+# trick for samples that mix.
 #
 # .. asked: Jacobian of softmax; picture of a Jacobian; heat map of the Jacobian;
 #    Jacobian of convolution, softmax, attention; visualise the Jacobian; which outputs

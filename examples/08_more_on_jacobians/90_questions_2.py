@@ -6,15 +6,15 @@ Jacobians in three questions
 
 Do you know which way up a :term:`Jacobian` is, and what it costs? Here are three questions.
 Answer each of them before you run the cell below it. The cell computes the right answer,
-and the pages that are named below it explain this answer.
+and the pages linked below it explain why it is right.
 """
 
 # %%
 # 1. Rows and columns
 # -------------------
 #
-# ``f`` takes 5 numbers to 2. Which shape does its Jacobian have in PyTorch, ``(5, 2)`` or
-# ``(2, 5)``? And is ``J[1]`` the gradient of an output, or the effect of an input?
+# ``f`` maps 5 numbers to 2 numbers. Which shape does its Jacobian have in PyTorch, ``(5,
+# 2)`` or ``(2, 5)``? And is ``J[1]`` the gradient of an output, or the effect of an input?
 
 import torch
 
@@ -51,8 +51,8 @@ print(tuple(T.shape), T.numel(), int(T.count_nonzero()))
 # 3. How many products?
 # ---------------------
 #
-# There are 1000 outputs and 10 inputs, and you want every entry. How many products do you
-# need for the whole Jacobian if you choose well: 1000, 10, or one with a ``v`` of ones?
+# A function has 1000 outputs and 10 inputs, and you want every entry of its Jacobian. How
+# many products do you need if you choose well: 1000, 10, or one with a ``v`` of ones?
 
 calls = []
 W = torch.linspace(-1, 1, 10_000, dtype=torch.float64).reshape(1000, 10)
@@ -69,11 +69,12 @@ by_rows = torch.func.jacrev(lambda x: torch.tanh(W @ x))(point)
 print(len(calls), torch.allclose(columns, by_rows))
 
 # %%
-# You need ten in :term:`forward mode`, one for each column. Ones give you only the *sum*
-# of the thousand rows. (:ref:`reverse-or-forward`, :ref:`jacobian-row-by-row`)
+# You need ten products in :term:`forward mode`, one for each column. A ``v`` of ones gives
+# you only the *sum* of the thousand rows. (:ref:`reverse-or-forward`,
+# :ref:`jacobian-row-by-row`)
 #
-# Here the answers are checked. We compare the first Jacobian with the derivative by hand,
-# :math:`\partial f_i/\partial x_j=2A_{ij}x_j`:
+# We now check the answers. We compare the first Jacobian with the derivative worked out by
+# hand, :math:`\partial f_i/\partial x_j=2A_{ij}x_j`:
 
 torch.testing.assert_close(J, 2 * A * x)
 assert T.shape == (3, 2, 3, 4)
@@ -87,5 +88,5 @@ torch.testing.assert_close(vjp(ones)[0], columns.sum(0))
 # Where next
 # ----------
 #
-# :ref:`chapter-3` is about products with the columns of the Jacobian, and about derivatives
-# of derivatives.
+# :ref:`chapter-3` is about products that combine the columns of the Jacobian, and about
+# second derivatives.

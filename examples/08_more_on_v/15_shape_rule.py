@@ -48,8 +48,9 @@ attempt(y, torch.ones(3, 2))
 # The right shape is not fixed by the function. It depends on the *value* ``y`` that you
 # have at hand. We square a scalar of shape ``()``, a vector with one entry, a matrix with
 # one entry, and two tensors with five entries. Each of the squares needs a ``v`` in its own
-# shape, and each gradient comes back in the shape of its input. The last two lines show
-# that ``()`` and ``(1,)`` are *not* interchangeable, although both hold a single number:
+# shape, and each gradient comes back in the shape of its input. The last two lines of the
+# output show that ``()`` and ``(1,)`` are *not* interchangeable, although a tensor of
+# either shape holds a single number:
 
 for shape in [(), (1,), (1, 1), (5,), (5, 1)]:
     t = torch.full(shape, 2.0, requires_grad=True)

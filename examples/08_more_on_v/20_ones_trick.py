@@ -111,9 +111,9 @@ print("ones:", t.grad.round(decimals=3) + 0.0)
 print("own: ", own.round(decimals=3))
 
 # %%
-# The first line, from the ones, is all zeros. This is not what you wanted, and PyTorch did
-# not warn you. So before you rely on the trick, you can ask :func:`pullback.mixing` whether
-# your function mixes the points:
+# The first line of the output, from the ones, is all zeros. This is not what you wanted,
+# and PyTorch did not warn you. So before you rely on the trick, you can ask
+# :func:`pullback.mixing` whether your function mixes the points:
 
 print(pullback.mixing(f, x.detach()).mixes)
 print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)

@@ -30,18 +30,19 @@ x.grad
 # Why they are the same
 # ---------------------
 #
-# Let :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial derivative>`
-# are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do not contain
-# :math:`x_i`. You can also see this from the :term:`chain rule`. The :term:`Jacobian` of
-# the sum is a row of ones, and the chain rule multiplies this row by the Jacobian of ``y``.
-# A hook on ``y`` shows the row that arrives:
+# Let :math:`y_i=f(x_i)`, with the same function :math:`f` at every point, and let
+# :math:`G(x)=f(x_1)+\dots+f(x_N)` be the sum. Its :term:`partial derivatives <partial
+# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do
+# not contain :math:`x_i`. You can also see this from the :term:`chain rule`. The
+# :term:`Jacobian` of the sum is a row of ones, and the chain rule multiplies this row by
+# the Jacobian of ``y``. A hook on ``y`` shows the row that arrives:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))
 y.sum().backward()
 
 # %%
-# So the sum is taken in the forward pass, and nothing is summed up after differentiating.
+# So PyTorch takes the sum in the forward pass, and adds up nothing after differentiating.
 # The :term:`cotangent` at ``y`` is the same in both cases, and so is the graph that leads
 # from ``x`` to ``y``. Both calls work for a single point and for many points:
 
@@ -56,9 +57,11 @@ for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
 # Is the gradient of a vector loss the sum of its gradients?
 # ----------------------------------------------------------
 #
-# If you pass ones, it is. But the sum is a *choice*. ``mean`` passes :math:`1/N` to each
-# output, and ``v`` may hold any other weights. Each ``v`` gives you the :term:`gradient` of
-# a different number. The second line below is for the mean, as the last line confirms:
+# If you pass ones, the result is the sum of the gradients of all outputs. But the sum is a
+# *choice*. ``mean`` passes :math:`1/N` to each output, and ``v`` may hold any other
+# weights. Each ``v`` gives you the :term:`gradient` of a different number. The second line
+# of the output is for the ``v`` that ``mean`` passes, and the last line, which comes from
+# ``mean`` itself, is the same:
 
 y = x**2
 for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0])):
@@ -66,12 +69,12 @@ for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0]))
 print(torch.autograd.grad(y.mean(), x)[0])
 
 # %%
-# *How do I get the gradient of each term, and not their sum?* You cannot get these
-# gradients from the sum, in which they have already been added up. A list of outputs does
-# not help either, because ``grad`` adds up the gradients of the outputs in a list, too. In
-# the code below two terms share ``w``, and the first line is the sum of their gradients. If
-# you take one product for each term, the gradients stay separate, as in the other two
-# lines:
+# *How do I get the gradient of each term, and not the sum of the gradients?* You cannot get
+# these gradients from the sum, in which they have already been added up. A list of outputs
+# does not help either, because ``grad`` adds up the gradients of the outputs in a list,
+# too. In the code below two terms share ``w``, and the first line of the output is the sum
+# of their gradients. If you take one product for each term, the gradients stay separate, as
+# in the other two lines of the output:
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 terms = [3 * w[0] * w[1], w[1] ** 2]
@@ -94,9 +97,9 @@ except RuntimeError as error:
 # %%
 # *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
 # No. The sum passes ones. The call with ``gradient=`` weights the gradient once more, by
-# the logit itself, which is 2. So the first line below, which comes from that call, is
-# twice the second, which comes from the sum. To pick the logit you need only the
-# :term:`one-hot vector`, and you pass it as the ``v`` of the logits:
+# the logit itself, which is 2. So the first line of the output, which comes from that call,
+# is twice the second, which comes from the sum. To pick the logit you need only the
+# :term:`one-hot vector`, and you pass it as the ``v`` of the logits, as for the last line:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])
@@ -106,11 +109,12 @@ print(torch.autograd.grad(picked.sum(), logits)[0])
 print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
-# The two calls agree for any function, even for one that mixes its inputs, because both are
-# :math:`\mathbf 1^\top J`. We check this for a softmax times a running sum. :term:`Forward
-# mode <forward mode>` agrees, too, but it is not an independent witness. PyTorch derives
-# many rules of forward mode from those of :term:`reverse mode`, and for the softmax both
-# modes call the same kernel. Difference quotients use neither of the two modes:
+# ``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` agree for any function, even
+# for one that mixes its inputs, because both compute :math:`\mathbf 1^\top J`. We check
+# this for a softmax times a running sum. :term:`Forward mode <forward mode>` gives the same
+# result, but it is not always an independent witness. PyTorch derives many rules of forward
+# mode from those of :term:`reverse mode`. For example, the forward rule of ``tanh`` calls
+# the kernel of its backward rule. Difference quotients use neither of the two modes:
 
 
 def f(x):

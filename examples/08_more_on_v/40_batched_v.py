@@ -59,8 +59,8 @@ mapped
 # %%
 # You may call the pullback as often as you like, because it keeps its graph by itself. If
 # the function has several outputs, the pullback takes one cotangent for each of them, in a
-# tuple, or nested as the outputs are. In the first line below, the first output has the
-# weight 1, and in the second line it has the weight 10:
+# tuple, or nested as the outputs are. In the first line of the output, the first output has
+# the weight 1, and in the second line it has the weight 10:
 
 _, pull_both = torch.func.vjp(lambda x: (x.sum(), x**2), x.detach())
 for one in (torch.tensor(1.0), torch.tensor(10.0)):

@@ -4,7 +4,7 @@ r"""
 What v = 100 and v = [0.2, 0.8] mean: v is a weight on each output
 ==================================================================
 
-In an example you find ``y.backward(torch.tensor([0.2, 0.8]))``, or a ``v`` of 100, and
+You find ``y.backward(torch.tensor([0.2, 0.8]))`` or a ``v`` of 100 in someone's code, and
 wonder what these numbers mean. Each entry of ``v`` is a weight, which multiplies the
 :term:`gradient` of its output before the gradients are added up. So ``y.backward(v)`` gives
 the gradient of the weighted sum ``(v * y).sum()``, where ``v`` is held constant.
@@ -21,7 +21,7 @@ x = torch.tensor(3.0, requires_grad=True)
 x.grad
 
 # %%
-# The same holds for a vector as the input. The sum :math:`y=x_1+x_2` has the gradient
+# The same holds if the input is a vector. The sum :math:`y=x_1+x_2` has the gradient
 # :math:`(1,1)`. With ``v = 1`` you get this gradient, and with ``v = 100`` you get a
 # hundred times as much. The output has shape ``()``, and ``v`` has that shape, too:
 
@@ -34,7 +34,7 @@ for v in (torch.tensor(1.0), torch.tensor(100.0)):
 # --------------------------------
 #
 # Now two losses share the parameters ``x``. With :math:`v=(0.2,0.8)` the gradient of the
-# second counts four times as much as the gradient of the first:
+# second loss counts four times as much as the gradient of the first:
 #
 # .. math::
 #
@@ -51,8 +51,9 @@ x.grad
 
 # %%
 # This is the gradient of one number, the weighted sum, and most training code weights its
-# losses by writing this sum. So the same ``v`` can be read in two ways: as the weights of
-# losses, and as the :term:`upstream gradient` that comes from the sum:
+# losses by writing this sum. So the same ``v`` can be read in two ways. It holds the
+# weights of the losses, and it is the :term:`upstream gradient` that the weighted sum sends
+# to them:
 
 v = torch.tensor([0.2, 0.8])
 (weighted,) = torch.autograd.grad((v * losses(x)).sum(), x)
@@ -76,11 +77,12 @@ for wrong in (weights[:1], [torch.ones(1)] * 2):
         print(error)
 
 # %%
-# *I learn the weights, and w.grad is always None.* In ``grad_tensors`` the weights are
-# constants. If you want to learn the weights, multiply the losses by them in the forward
-# pass. Then the gradient of each weight is the loss that it multiplies. (With nothing else
-# in the objective, gradient descent would then drive the weight of a positive loss down
-# without end.)
+# *I learn the weights, and w.grad is always None.* In ``grad_tensors``, the second argument
+# of ``torch.autograd.backward``, the weights are constants. If you want to learn the
+# weights, multiply the losses by them in the forward pass. Then the gradient of each weight
+# is the loss that it multiplies. But if the objective contains nothing else, gradient
+# descent drives the weight of a positive loss down without end. The output shows ``.grad``
+# of the weights after each of the two ways:
 
 learned = torch.tensor([0.2, 0.8], requires_grad=True)
 torch.autograd.backward(list(losses(x)), list(learned))
@@ -150,8 +152,9 @@ pullback.live(losses, x, v=torch.tensor([0.2, 0.8]))
 # %%
 # In ``backward(v)`` the weights are constants, even if you computed them from ``x``. In
 # ``(v * y).sum()`` they are not constants, unless you :term:`detach` them. With :math:`v=b`
-# and :math:`y=b\odot b` you differentiate :math:`\sum b^3` and get :math:`3b^2`, where
-# ``backward`` gave :math:`2b^2` above:
+# and :math:`y=b\odot b` you differentiate :math:`\sum b^3` and get :math:`3b^2`. For
+# :math:`v=a` and :math:`y=a\odot a` above, ``backward`` gave :math:`2a^2`, because it took
+# ``v`` as a constant:
 
 b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 (attached,) = torch.autograd.grad((b * (b * b)).sum(), b)
@@ -159,8 +162,8 @@ attached
 
 # %%
 # The product is linear in ``v``. So the weighted gradient must be the weighted sum of the
-# two rows, which we check below. :func:`pullback.check` compares the product with
-# :term:`finite differences` and :term:`forward mode` as well:
+# two rows, as we check below. In addition, :func:`pullback.check` compares the product with
+# :term:`finite differences` and :term:`forward mode`:
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])

@@ -136,8 +136,8 @@ leaf.grad
 # *Is y.grad_fn(v) the same as y.backward(v)?* No, ``y.grad_fn(v)`` is only the first step:
 # it calls the rule of the operation that made ``y``. The ``next_functions`` of this node
 # are the nodes that get the result. We go back by hand from ``exp(x² / 4)`` through three
-# rules. Each of the first three lines shows what arrives at one rule, and the last line
-# compares what comes out at ``x`` with PyTorch's result:
+# rules. Each of the first three lines of the output shows what arrives at one rule, and the
+# last line compares what comes out at ``x`` with PyTorch's result:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -159,7 +159,7 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # ``w`` (which gives a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``.
 # There is one exception, in which the result requires a gradient even without
 # ``create_graph``. If a rule has nothing to compute, :func:`torch.autograd.grad` returns
-# ``w`` itself, as in the last line, or a view of ``w``:
+# ``w`` itself, as in the last line of the output, or a view of ``w``:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -178,8 +178,8 @@ print(itself is w, itself.requires_grad)
 # ``v`` stays in its place. A rule that multiplies by a whole matrix multiplies by the zeros
 # of the matrix, too, and :math:`0\cdot\infty` is NaN. This happens even for a product with
 # the identity matrix, whose :term:`Jacobian` is the same as if nothing were done to ``x``.
-# The first list in each line is for the squares, and the second is for the product with the
-# identity matrix:
+# The first list in each line of the output is for the squares, and the second is for the
+# product with the identity matrix:
 
 for bad in (float("inf"), float("nan")):
     b = torch.tensor([1.0, bad])

@@ -8,7 +8,8 @@ You have ``x.grad``, and now you want to change ``x``. Do you add the gradient o
 it? Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum,
 because ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How
 far you go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate
-scales the step. A single output of ``y`` may move in the opposite direction.
+scales the step. A single entry of ``y`` may still move the other way: it may rise although
+the weighted sum falls.
 """
 
 # %%
@@ -31,10 +32,11 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
     print(name, (v @ f(x.detach() + sign * 0.01 * g) - before).item() > 0)
 
 # %%
-# *My loss goes up, though I follow the gradient.* Then you add the gradient, while an
-# optimizer subtracts it. If you want an optimizer to make something large, negate ``v``, or
-# negate the loss, or set ``maximize=True``. In all three cases the step is the same. Here
-# we compare ``maximize`` with ``-v``, and with a step by hand:
+# *My loss goes up, though I follow the gradient.* In that case you are adding the gradient,
+# whereas an optimizer subtracts it. If you want an optimizer to make something large,
+# negate ``v``, or negate the loss, or set ``maximize=True``. In all three cases the step is
+# the same. Here we compare the step with ``maximize=True`` to the step with ``-v``, and to
+# a step that we compute ourselves:
 
 
 def stepped(v, **options):
@@ -50,9 +52,10 @@ print(up, torch.equal(up, stepped(-v)), torch.allclose(up, x.detach() + 0.01 * g
 # %%
 # *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No. A ``v`` of −1 flips the
 # sign of all gradients, including the gradient of the head, and then the head learns to be
-# wrong. (Old WGAN code that passes ``mone`` wants this, because it does gradient ascent.) A
-# hook between the head and the features flips only the gradient of the features, as in the
-# second line:
+# wrong. Old WGAN code passes ``mone``, a tensor that holds −1, on purpose, because that
+# code does gradient ascent. If you want to flip only the gradient of the features, put a
+# hook that negates the gradient between the features and the head. The first line of the
+# output is for ``v = -1``, and the second is for the hook:
 
 for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
     features, head = (torch.tensor(t, requires_grad=True) for t in (2.0, 3.0))
@@ -67,9 +70,9 @@ for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
 #
 # A small step against the gradient lowers :math:`v\cdot y`. With our weights, both outputs
 # fall. If you exchange the weights, the second output rises, because the first output now
-# counts more, and the gradients of the two outputs point against each other. You can tell
-# this before you take the step: the :term:`Jacobian` times the step, printed on the right,
-# is the change of the outputs apart from the effect of curvature:
+# counts more and the gradients of the two outputs form an obtuse angle. You can predict
+# this before you take the step. The :term:`Jacobian` times the step, printed on the right,
+# is the change in the outputs apart from the effect of curvature:
 
 J = torch.func.jacrev(f)(x.detach())
 for weights in (v, torch.tensor([3.0, 1.0])):
@@ -83,9 +86,9 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 #
 # *Can I normalise the gradient?* Yes, after the call. Divide the gradient by its length, or
 # take its signs. You cannot normalise it through ``v``, because a ``v`` of length 1 gives
-# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths, those of the
-# gradient, of the gradient from the short ``v``, and of the normalised gradient, and then
-# the signs of the gradient:
+# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths: that of the
+# gradient, that of the gradient for the ``v`` of length 1, and that of the normalised
+# gradient. The signs of the gradient are printed last:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
@@ -93,9 +96,9 @@ print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.s
 
 # %%
 # *Is clipping v the same as clipping the gradient?* No. If you clip the entries of ``v``,
-# you change the weights of the losses, and so the gradient points in another direction, as
-# in the last result below. ``clip_grad_norm_`` scales the gradient as a whole and keeps its
-# direction:
+# you change the weights of the losses, and so the gradient points in another direction.
+# ``clip_grad_norm_`` scales the gradient as a whole and keeps its direction. We print the
+# direction of the gradient as it was, after ``clip_grad_norm_``, and for the clipped ``v``:
 
 
 def direction(g):
@@ -109,9 +112,9 @@ print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
 # *I want each sample's gradient to have length 1.* If the samples do not mix, row i of
-# ``X.grad`` is the gradient of sample i, and you divide each row by its own norm, as in the
-# second line below. If you divide by the norm of the whole tensor, as in the first line,
-# short rows stay short:
+# ``X.grad`` is the gradient of sample i. Divide each row by its own norm, as for the second
+# line of the output. If you divide by the norm of the whole tensor, as for the first line
+# of the output, short rows stay short:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
@@ -123,8 +126,8 @@ for norm in (rows.norm(), rows.norm(dim=1, keepdim=True)):
 # ------------------
 #
 # *Must v sum to 1?* No. If it does, and no entry is negative, :math:`v\cdot y` is the
-# expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the result
-# is the gradient of this expectation. Weights in the same proportions that add up to 5
+# expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the result is
+# the gradient of this expectation. Weights that have the same proportions but add up to 5
 # give five times as much:
 
 p = torch.tensor([0.2, 0.8])
@@ -144,8 +147,8 @@ print(expected, torch.allclose(five, 5 * expected))
 #    \nabla\sum_ip_iy_i=\sum_ip_i\nabla y_i+\sum_iy_i\nabla p_i .
 #
 # ``backward`` gives the first of these terms. If you want both, write out the product of
-# ``p`` and ``y`` and differentiate it. Or add the results of two calls, one with ``p`` as
-# the ``v`` of y, and one with ``y`` as the ``v`` of p:
+# ``p`` and ``y`` and differentiate it. Or make two calls, one that passes ``p`` as the
+# ``v`` of ``y`` and one that passes ``y`` as the ``v`` of ``p``, and add their results:
 
 
 def softmax(x):
@@ -163,7 +166,8 @@ print(first_only, both, torch.allclose(first_only + other, both))
 # choice (:ref:`discrete-choices`).
 #
 # As a check, we take difference quotients of the expectation in float64, first with
-# probabilities that move with x, and then with probabilities that are held fixed:
+# probabilities that are computed from x again after each step, and then with probabilities
+# that are held fixed:
 
 at, h = x.detach().double(), 1e-6
 

@@ -5,9 +5,10 @@ v is the upstream gradient: feeding dz/dy onward, cutting a graph in two
 ========================================================================
 
 Half of your calculation is in PyTorch, and the other half is somewhere else, for example in
-NumPy, in a simulator, or in another process. How do you get the gradient through both? If a
-number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial z/\partial y` as
-``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as a single graph would.
+NumPy, in a simulator, or in another process. How do you get the gradient through both? Let
+PyTorch compute :math:`y` from :math:`x`. If a number :math:`z` is computed from :math:`y`
+elsewhere, pass :math:`\partial z/\partial y` as ``v``. Then ``y.backward(v)`` gives
+:math:`\partial z/\partial x`, as a single graph would.
 """
 
 # %%
@@ -30,9 +31,9 @@ x.grad
 # Cut the graph in two
 # --------------------
 #
-# Now we compute ``y`` and ``z`` separately. The second half starts from a :term:`detached
-# <detach>` copy of ``y``, which is a leaf. After ``z.backward()`` this leaf has a
-# gradient, while ``x`` has none:
+# Now we compute ``y`` and ``z`` separately. The second half starts from ``cut``, a
+# :term:`detached <detach>` tensor that shares the data of ``y`` and is a leaf. After
+# ``z.backward()`` this leaf has a gradient, while ``x`` has none:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
@@ -44,8 +45,8 @@ print("x.grad =", x.grad)
 
 # %%
 # The :term:`gradient` has stopped at the cut. Pass it on as ``v``, and ``x.grad`` is the
-# same as before. A ``v`` that comes from a later step is called the :term:`upstream
-# gradient`, or :term:`external gradient`:
+# same as before. A ``v`` that comes from a later part of the calculation is called the
+# :term:`upstream gradient`, or :term:`external gradient`:
 
 y.backward(cut.grad)
 x.grad
@@ -70,8 +71,8 @@ cut.grad @ J
 # *Is a factor m missing?* No. The :term:`chain rule` says :math:`\partial z/\partial x_j=
 # \sum_i(\partial z/\partial y_i)(\partial y_i/\partial x_j)`, and the sum over the
 # :math:`m` outputs *is* the product. As an example with two outputs, take :math:`y=(\sum
-# x_i,\;\prod x_i)` and :math:`z=y_1y_2`. The first line is the product, and the second is
-# from one graph:
+# x_i,\;\prod x_i)` and :math:`z=y_1y_2`. The first line of the output is the product, and
+# the second is from one graph:
 
 J = torch.func.jacfwd(lambda x: torch.stack([x.sum(), x.prod()]))(x.detach())
 v = torch.tensor([6.0, 6.0])  # (dz/dy1, dz/dy2) = (y2, y1) at y = (6, 6)
@@ -82,9 +83,10 @@ print(torch.autograd.grad(x.sum() * x.prod(), x)[0])
 # The other half need not be PyTorch
 # ----------------------------------
 #
-# The only thing that has to cross the cut is :math:`\partial z/\partial y`. In the next
-# example NumPy computes this gradient, for the loss :math:`z=\sum_i\sin y_i`. The gradient
-# has the entries :math:`\cos y_i`:
+# In the forward pass, the other half gets the values of :math:`y`. In the backward pass,
+# the only thing that has to come back across the cut is :math:`\partial z/\partial y`. In
+# the next example NumPy computes this gradient, for the loss :math:`z=\sum_i\sin y_i`. The
+# gradient has the entries :math:`\cos y_i`:
 
 import numpy as np
 
@@ -99,8 +101,8 @@ x.grad
 # ---------------
 #
 # If ``z`` is a vector, ``z.backward(ones)`` stores :math:`\nabla_y\sum_iz_i`. This is the
-# sum of the rows of the matrix :math:`dz/dy`, and not the matrix itself, which is printed
-# below the sum. Only the sum is then passed on at the cut:
+# sum of the rows of the matrix :math:`dz/dy`, and not the matrix itself. At the cut you can
+# then pass on only this sum. We print the sum, and the matrix below it:
 
 cut = torch.tensor([1.0, 4.0, 9.0], requires_grad=True)
 z = torch.stack([cut.sum(), cut.prod()])
@@ -111,9 +113,9 @@ print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()
 # %%
 # It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices the
 # mistake only if that gradient differs in shape from ``y``. In the code below we pass
-# ``x.grad``, which has the shape of ``x``, and ``x**2`` has the same shape. So the first
-# call gives a wrong result and no error. In the second call the output has a different
-# shape, and PyTorch refuses ``x.grad``:
+# ``x.grad`` as ``v``. It has the shape of ``x``, and ``x**2`` has the same shape. So the
+# first call gives a wrong result and no error. In the second call the output has a
+# different shape, and PyTorch refuses ``x.grad``:
 
 print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:
@@ -123,10 +125,11 @@ except RuntimeError as error:
 
 # %%
 # *I keep a state and pass it on at every step.* In truncated backpropagation you cut the
-# graph at each step and go back through the last few steps. Each ``cut.grad`` adds up from
-# step to step, as the gradient of any leaf does, and no ``zero_grad`` of the model empties
-# it. Our example is :math:`x_t=w^tx_0`. At each step the function below goes back, state by
-# state, through all the steps so far:
+# graph at each step and go back through the last few steps. Each ``cut.grad`` accumulates
+# from step to step, as the gradient of any leaf does, and ``zero_grad`` on the model does
+# not empty it. Our example is :math:`x_t=w^tx_0`. It has only three steps, and so it
+# truncates nothing. At each step the function below goes back, state by state, through all
+# the steps so far:
 
 
 def walked_back(empty):
@@ -145,9 +148,11 @@ def walked_back(empty):
 
 # %%
 # After three steps the slope is :math:`3w^2x_0`. You get this slope if you empty each
-# ``cut.grad`` before it is filled again. You also get it from ``autograd.grad`` with
-# respect to the cut and w, which adds nothing to any ``.grad``. The first number below is
-# from the run that did not empty them:
+# ``cut.grad`` before it is filled again. You also get this slope if you call
+# ``autograd.grad`` with respect to the cut and ``w``, because ``autograd.grad`` adds
+# nothing to any ``.grad``. The first number of the output is from the run that did not
+# empty each ``cut.grad``, the second is from the run that did, and the third is from
+# ``autograd.grad``:
 
 (spoilt, _), (w, steps) = walked_back(False), walked_back(True)
 v, by_grad = torch.tensor(1.0), torch.tensor(0.0)
@@ -159,16 +164,19 @@ torch.testing.assert_close(by_grad, torch.tensor(3 * 0.2**2 * 0.9))
 
 # %%
 # As a check, we compute the NumPy example again, now as a single graph in PyTorch, from
-# ``x`` to the sum of the sines. The gradient is the same as with the cut:
+# ``x`` to the sum of the sines. The gradient is the same as with the cut. We also check
+# that ``detach`` copies nothing:
 
 t = x.detach().requires_grad_()
 (whole,) = torch.autograd.grad(torch.sin(t**2).sum(), t)
 torch.testing.assert_close(x.grad, whole)
+assert y.detach().data_ptr() == y.data_ptr()
 whole
 
 # %%
-# Here you can play with the second half of a calculation alone, :math:`y_0y_1` as a
-# function of y. The row of its Jacobian is the ``v`` that the first half receives:
+# Here you can play with the second half of a calculation alone, which multiplies the two
+# entries of ``y``. The Jacobian of this function has a single row, which is the ``v`` that
+# the first half receives:
 
 import pullback
 

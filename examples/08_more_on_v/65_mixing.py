@@ -7,17 +7,18 @@ When the ones trick lies: samples that mix
 You call ``y.backward(torch.ones_like(y))`` on a batch to get the derivative of each sample
 by itself. The numbers that you find in ``x.grad`` look plausible, or they are all zero. Can
 you trust them? If the output of one sample depends on the input of another, the :term:`ones
-trick` adds the derivative of that dependence, too. Then ``x.grad`` does not hold each
-sample's own :term:`derivative`, and PyTorch gives no warning.
+trick` also adds the derivative of that output with respect to that input. Then ``x.grad``
+does not hold each sample's own :term:`derivative`, and PyTorch gives no warning.
 """
 
 # %%
-# Ones give each sample's own derivative if the :term:`Jacobian` is (block) diagonal. Here
-# is a function for which it is not: three people put money :math:`x_i` into a pot, and
-# :math:`y_i=x_i/\sum_jx_j` is the share that each of them owns. If one of them pays in
-# more, the shares of the others fall. So every output depends on every input, and we say
-# that the samples :term:`mix <mixing>`. In formulas, with :math:`\delta_{ij}=1` for
-# :math:`i=j` and 0 otherwise,
+# If each sample has one output, a ``v`` of ones gives each sample's own derivative as long
+# as the :term:`Jacobian` is diagonal or, for samples with several inputs, block diagonal
+# with one block for each sample. Here is a function whose Jacobian is not diagonal. Three
+# people put money :math:`x_i` into a pot, and :math:`y_i=x_i/\sum_jx_j` is the share that
+# each of them owns. If one of them pays in more, the shares of the others fall. So every
+# output depends on every input, and we say that the samples :term:`mix <mixing>`. In
+# formulas, with :math:`\delta_{ij}=1` for :math:`i=j` and 0 otherwise,
 #
 # .. math::
 #
@@ -35,17 +36,17 @@ J = torch.func.jacfwd(share)(x.detach())
 J.round(decimals=3)
 
 # %%
-# How does each share change with its owner's payment? The answer is on the diagonal. Ones
-# add up each column instead. The shares always add up to 1, whatever is paid in, and so
-# each column adds up to 0:
+# How does each share change with its owner's payment? The answer is on the diagonal. A
+# ``v`` of ones adds up each column instead. The shares always add up to 1, whatever is paid
+# in, and so each column adds up to 0:
 
 share(x).backward(torch.ones(3))
 print("own: ", J.diagonal().round(decimals=3))
 print("ones:", x.grad.round(decimals=3) + 0.0)
 
 # %%
-# In a picture of the Jacobian you see the mixing at once. Each entry off the diagonal that
-# is not zero shows a sample whose output depends on another sample:
+# In a picture of the Jacobian you see the mixing at once. Each non-zero entry off the
+# diagonal shows a sample whose output depends on another sample:
 
 import pullback.plot
 
@@ -85,7 +86,7 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 # the batch, because LayerNorm looks at one token at a time, and attention looks only at the
 # tokens of one sample. You may not sum over time, because attention mixes the tokens. Over
 # time, a ``v`` of ones gives the sum :math:`\sum_t\partial y_t/\partial x_s` over all times
-# :math:`t`:
+# :math:`t`. ``pullback.mixing`` confirms both answers:
 
 torch.manual_seed(0)  # any weights mix
 encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
@@ -101,9 +102,10 @@ for name, dim in {"batch": 0, "time": 1}.items():
 pullback.mixing(functions["cumsum"], X).matrix.int()
 
 # %%
-# You can try the same with four numbers. The derivative of each output with respect to its
-# own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at a
-# time. You want only one entry of each row, the one on the diagonal:
+# You can try ``cumsum`` yourself, on four numbers. The derivative of each output with
+# respect to its own input is 1, but with a ``v`` of ones you get 4, 3, 2, 1. Press
+# *one-hot* to see one row at a time. You want only one entry of each row, the one on the
+# diagonal:
 
 pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 
@@ -138,12 +140,12 @@ field, pull = torch.func.vjp(operator, s)
 own = torch.func.jacrev(operator)(s).diagonal()
 
 # %%
-# Now three different numbers might be called the derivative at a point. Ones give the
-# effect of the point on the three values that are computed from it, and the diagonal gives
-# its effect on its own value. The slope of the field *along the grid* is neither of these
-# two. To get the slope, differentiate the field itself, in frequency space if it is
-# periodic, and otherwise by differences. Here are the three numbers for the first point, in
-# this order:
+# Now three different numbers might be called the derivative at a point. A ``v`` of ones
+# gives the effect of the input at that point on all three values that are computed from it.
+# The diagonal gives only its effect on the value at the same point. The slope of the field
+# *along the grid* is neither of these two. To get the slope, differentiate the field
+# itself, in frequency space if it is periodic, and otherwise by differences. Here are the
+# three numbers for the first point, in this order:
 
 along = torch.fft.irfft(1j * torch.arange(5) * torch.fft.rfft(field))
 print(*(round(d[0].item(), 3) for d in (*pull(torch.ones(8)), own, along)))
@@ -179,9 +181,12 @@ own = rows.diagonal()
 own.round(decimals=3)
 
 # %%
-# As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`, and
-# the result of ones with the sum of the rows, which is zero here. We also check that
-# :math:`Jx=0`. For the shared input, ones must give the sum of the ten derivatives:
+# As a check, we compare the diagonal with the derivative worked out by hand,
+# :math:`1/s-x_i/s^2`, and the gradient for a ``v`` of ones with the sum of the rows, which
+# is zero here. We also check that :math:`Jx=0`. For the shared input, a ``v`` of ones must
+# give the sum of the ten derivatives. And for ``logsumexp`` within each sample, which has
+# one output for each sample and does not mix, a ``v`` of ones must give each sample's own
+# gradient:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)
@@ -191,6 +196,10 @@ torch.testing.assert_close(J @ x.detach(), torch.zeros(3), atol=1e-6, rtol=0)
 assert own @ x.detach() > 0.1
 assert torch.equal(each, points)
 assert C.grad == each.sum() == 45
+leaf = X.clone().requires_grad_()
+(one_output_each,) = torch.autograd.grad(leaf.logsumexp(1), leaf, torch.ones(4))
+for row, gradient in zip(X, one_output_each, strict=True):
+    torch.testing.assert_close(gradient, torch.func.grad(lambda r: r.logsumexp(0))(row))
 
 # %%
 # Where next

@@ -5,8 +5,8 @@ The gradient argument in three questions
 ========================================
 
 Have you understood what ``v`` is? Here are three questions. Answer each of them before you
-run the cell below it. The cell computes the right answer, and the pages that are named
-below it explain this answer.
+run the cell below it. The cell computes the right answer, and the pages linked below it
+explain why it is right.
 """
 
 # %%
@@ -35,15 +35,15 @@ taken = [shape for shape in shapes if accepted(*shape)]
 taken
 
 # %%
-# ``v`` must have exactly the shape of ``y``. Even eight numbers in a row are refused.
-# (:ref:`shape-rule`)
+# ``v`` must have exactly the shape of ``y``. PyTorch refuses even a flat tensor of eight
+# numbers. (:ref:`shape-rule`)
 #
 # 2. One number out of four
 # -------------------------
 #
-# Take ``y = x ** 2`` at ``x = [1, 2, 3, 4]``. Which ``v`` puts the derivative of the
-# third output into ``x.grad``, and nothing else: ``[1, 1, 1, 1]``, ``[0, 0, 1, 0]`` or
-# ``[0, 0, 3, 0]``? And how large is this derivative?
+# Take ``y = x ** 2`` at ``x = [1, 2, 3, 4]``. Which ``v`` gives you the derivative of the
+# third output, and nothing else: ``[1, 1, 1, 1]``, ``[0, 0, 1, 0]`` or ``[0, 0, 3, 0]``?
+# And how large is this derivative?
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 
@@ -58,15 +58,15 @@ for v in choices:
     print(v, "->", gradient(v))
 
 # %%
-# The :term:`one-hot vector` ``[0, 0, 1, 0]`` does. It gives you a row of the
-# :term:`Jacobian`, with a 6 in the third place. The last ``v`` multiplies this row by 3.
-# (:ref:`one-component`, :ref:`v-is-a-weight`)
+# The :term:`one-hot vector` ``[0, 0, 1, 0]`` does this. It gives you the third row of the
+# :term:`Jacobian`, which has the derivative 6 in the third place and zeros elsewhere. The
+# last ``v`` multiplies this row by 3. (:ref:`one-component`, :ref:`v-is-a-weight`)
 #
 # 3. Do ones give every sample its own derivative?
 # ------------------------------------------------
 #
-# For one of these two functions, ``backward(ones)`` on a batch gives each sample's own
-# derivative. For which one?
+# For one of these two functions, a ``v`` of ones gives each sample in a batch its own
+# derivative. For which function?
 
 
 def scaled(x):
@@ -86,12 +86,13 @@ def ones_are_right(f):
 print(ones_are_right(scaled), ones_are_right(centred))
 
 # %%
-# They do for the first function. In the second, the mean links every output to every
-# sample, and ones add up the derivatives of all these links. (:ref:`ones-trick`,
+# A ``v`` of ones is right for the first function, ``scaled``. In the second, ``centred``,
+# the mean makes every output depend on every sample, and a ``v`` of ones adds up, for each
+# sample, the derivatives of all outputs with respect to this sample. (:ref:`ones-trick`,
 # :ref:`mixing-samples`)
 #
-# Here the answers are checked. We work out the row of the second question from the rule for
-# a square, whose derivative is 2x:
+# We now check the answers. For the second question we work out the row by hand, from the
+# derivative 2x of a square:
 
 assert taken == [(2, 4)]
 assert gradient([0.0, 0.0, 1.0, 0.0]) == [0.0, 0.0, 2 * 3.0, 0.0]
