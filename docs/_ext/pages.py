@@ -7,7 +7,7 @@ in ``docs/_build/outputs``, a file for a page. The build renders what is there, 
 of the tests are its text, and no page is executed twice for them.
 
 A page in ``docs/answers`` holds many answers, and a reader takes away one: there each
-``##`` heading starts anew, without the names of the entries before it.
+``##`` heading starts without the names of the entries before it.
 
 A page is stale when one of these is not what it was when it ran:
 
@@ -30,7 +30,6 @@ import os
 import re
 import subprocess
 import sys
-from bisect import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,7 +84,8 @@ class Page:
         if self.name.startswith(ANSWER_PAGES):
             heads = entries_of(text)
             for before, cell in pairwise(cells):
-                cell["anew"] = bisect(heads, before["line"]) != bisect(heads, cell["line"])
+                lines = before["line"], cell["line"]
+                cell["forgets"] = any(lines[0] < head < lines[1] for head in heads)
         return cells
 
     @functools.cached_property
@@ -94,7 +94,7 @@ class Page:
         if self.source.suffix == ".py":
             return WORDINGS.sub("", self.source.read_text(encoding="utf-8"))
         return "\n".join(
-            f"{block['tags']}{' anew' * block.get('anew', False)}\n{block['code']}"
+            f"{block['tags']}{' forgets' * block.get('forgets', False)}\n{block['code']}"
             for block in self.blocks
         )
 
@@ -121,7 +121,7 @@ class Page:
             files={**self.files, self.name: str(self.source)},
             blocks=self.blocks,
             strict=False,
-            raises=False,
+            may_raise=False,
         )
 
 
@@ -152,7 +152,7 @@ class Piece(Page):
 
     def job(self) -> Job:
         """Return what the runner needs to know."""
-        return {**super().job(), "files": {}, "raises": True}
+        return {**super().job(), "files": {}, "may_raise": True}
 
 
 def find(root: Path) -> Iterator[Page]:
