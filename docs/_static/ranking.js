@@ -3,7 +3,7 @@
 // word, typos, and other names of the same thing (same.txt). A record is one heading with
 // what stands under it; its names are the heading and the wordings in which people ask for
 // it, each of which is compared as a whole. Nothing here touches a page, so that tests can
-// ask without one.
+// ask without one, and search_index.py has texts cut into words by the same functions.
 const APOSTROPHE = /(?<=\p{L})['’](?:s(?![\p{L}\p{N}_])|(?=\p{L}))/gu; // "doesn't" is one word
 const WORD = /[\p{L}\p{N}]+/gu;
 // What counts as a whole, too: a name such as zero_grad, an attribute such as .data, and an
