@@ -6,7 +6,7 @@ import re
 import pytest
 from built import needs_site
 from py_mini_racer import MiniRacer
-from ranking import SCRIPTS, STATIC, own_words, ranks
+from ranking import SCRIPTS, STATIC, engine, own_words, ranks
 from ranking import answers as answers_of_the_site
 
 import search_index
@@ -31,6 +31,16 @@ def test_a_stranger_finds_the_page():
     assert len(missed) <= len(wanted) - AMONG_THREE, missed
 
 
+@needs_site
+def test_every_area_of_the_site_has_pages():
+    areas = json.loads(engine().eval("JSON.stringify(INDEX.areas)"))
+    urls = json.loads(engine().eval("entries"))
+    starts = {start for area in areas.values() for start in area}
+    assert {start for start in starts if any(u.startswith(start) for u in urls)} == starts
+    weighted = json.loads(engine().eval("JSON.stringify(Object.keys(WEIGHTS))"))
+    assert areas.keys() == {"example", *areas.keys() & {*weighted}}
+
+
 def record(url, title, text="", page="", wordings=(), links=0, words=""):
     return {"url": url, "title": title, "text": text, "page": page} | {
         "wordings": [*wordings],
@@ -40,6 +50,7 @@ def record(url, title, text="", page="", wordings=(), links=0, words=""):
 
 
 WHERE = ("texts", "words")
+AREAS = {"message": ["errors/"], "answer": ["answers/"], "term": ["glossary"]}
 PAGES = [
     record("a.html", "Where zero_grad belongs", "Before the loop."),
     record("b.html", "Zero the grad by hand", "A loop over all parameters sets it to 0."),
@@ -60,7 +71,8 @@ PAGES = [
 
 def ranked(records, messages=()):
     """Return what ranks some records, as a function from a query to their addresses."""
-    index = search_index.packed(records) | {"same": [["gpu", "graphics card"]]}
+    known = {"same": [["gpu", "graphics card"]], "areas": AREAS}
+    index = search_index.packed(records) | known
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     start = f"const rank = ranker({json.dumps(index)}, {json.dumps(messages)}); 0;"
 

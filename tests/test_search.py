@@ -402,6 +402,7 @@ def small(tmp_path_factory):
         "html_js_files": ["pullback.js"],
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
+        "search_areas": {"message": ["errors/"], "answer": ["answers/"]},
         "search_messages": {
             "expressions": EXPRESSIONS,
             "pages": {

@@ -25,6 +25,10 @@ Nobody is shown them. In Markdown they stand in a comment directly under the hea
 box of wordings, ``% words: halve weird jumps``; in a script at its end, beside its
 wordings, ``# .. words: halve weird jumps``; of a message in its field ``words``.
 
+``search_areas`` says how the addresses of an area of the site begin. Pages of an area rank
+in their own way: each ``message``, ``fix`` (a page that starts from a symptom), ``answer``,
+``term`` of the glossary, ``example``, and each ``list`` of what others explain.
+
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
@@ -104,6 +108,7 @@ ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the index with the site, in the place of Sphinx's own."""
+    app.add_config_value("search_areas", {}, "", [dict])
     app.add_config_value("search_messages", {}, "html", [dict])
     app.connect("builder-inited", replace_own_search)
     app.connect("doctree-read", anchor_terms)
@@ -185,7 +190,8 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     links = linked(app)
     names = sorted(app.env.found_docs)
     all_records = gathered([r for name in names for r in addressed(app, name, links)])
-    write(app, "searchindex.js", INDEX=packed(all_records) | {"same": same_things()})
+    known = {"same": same_things(), "areas": app.config.search_areas}
+    write(app, "searchindex.js", INDEX=packed(all_records) | known)
     settings = app.config.search_messages
     keys = ("url", "title", "line", "messages")
     pages = [{key: r[key] for key in keys} for r in all_records if "messages" in r]
