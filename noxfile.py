@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import nox
+from packaging.version import Version
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["docs", "tests", "doctest"]
@@ -16,8 +17,7 @@ nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PINS = Path("constraints.txt")
-(TORCH,) = (d for d in PYPROJECT["project"]["dependencies"] if d.startswith("torch"))
-OLDEST = TORCH.removeprefix("torch>=") + ".0"
+(TORCH,) = (pin for pin in PINS.read_text().splitlines() if pin.startswith("torch=="))
 OF_PAGES = {"built", "entries", "executed", "sites"}  # what tests of the site import
 SITE = Path("docs/_build/html")
 BOOK = Path("docs/_build/book")
@@ -162,42 +162,35 @@ def twice(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def compat(session: nox.Session) -> None:
-    """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
-    torch = "".join(f"=={release}" for release in session.posargs[:1])
-    install(session, "tests", pins=with_torch(session, torch))
+    """Run tests, doctests and examples with the newest torch, or another (-- 2.6.0).
+
+    With one older than that of constraints.txt, which the pages need, the tests of the
+    package alone.
+    """
+    release, *args = session.posargs or [""]
+    install(session, "tests", pins=with_torch(session, release and f"=={release}"))
+    if release and Version(release) < Version(TORCH.removeprefix("torch==")):
+        tests = sorted(Path("tests").glob("test_*.py"))
+        alone = [str(test) for test in tests if uses_package_alone(test.read_text())]
+        session.run("pytest", *PARALLEL, *alone, *args, env=ONE_THREAD)
+        return
     session.run("python", "docs/_ext/pages.py")
-    args = [*BY_FILE, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
-    session.run("pytest", *args, env=ONE_THREAD)
+    session.run("pytest", *BY_FILE, *PRINTED, "tests", EVERY_CASE, *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)
 def wild(session: nox.Session) -> None:
     """Try the package on tiny models of other libraries, at their newest (-- -k timm)."""
-    kept = [pin for pin in PINS.read_text().splitlines() if pin.startswith("torch==")]
-    install(session, "wild", pins=constraints(session, kept))
+    install(session, "wild", pins=constraints(session, [TORCH]))
     args = ["--confcutdir", "tests/wild", "-m", "wild", "tests/wild", *session.posargs]
     session.run("pytest", *args, env=ONE_THREAD)
-
-
-@nox.session(default=False)
-def oldest(session: nox.Session) -> None:
-    """Run the tests of the package with the oldest torch it takes, or another (-- 2.8.0).
-
-    The pages need a newer one; so do the tests that execute them.
-    """
-    release = "".join(session.posargs[:1]) or OLDEST
-    install(session, "tests", pins=with_torch(session, f"=={release}"))
-    tests = {file: file.read_text() for file in sorted(Path("tests").glob("test_*.py"))}
-    alone = [str(f) for f, text in tests.items() if uses_package_alone(text)]
-    session.run("pytest", *PARALLEL, *alone, *session.posargs[1:], env=ONE_THREAD)
 
 
 @nox.session(default=False, reuse_venv=False)
 def newest(session: nox.Session) -> None:
     """Build and test with the newest of everything but torch; say what breaks."""
     old = [p for p in PINS.read_text().splitlines() if "==" in p and p[0] != "#"]
-    kept = [pin for pin in old if pin.startswith("torch==")]
-    install(session, "tests", pins=constraints(session, kept))
+    install(session, "tests", pins=constraints(session, [TORCH]))
     now = session.run("python", "-m", "pip", "freeze", silent=True) or ""
     session.log("not as in constraints.txt:\n" + "\n".join({*now.splitlines()} - {*old}))
     steps = {
