@@ -11,8 +11,7 @@ from built import SITE, article, needs_site
 from executed import EXAMPLES, ROOT
 from sites import Site, write
 
-sys.path.append(str(ROOT / "docs" / "_ext"))
-import calls
+from call_recorder import CallRecorder
 
 SCRIPT = """
 import torch
@@ -85,20 +84,20 @@ def test_a_call_is_noted_by_what_was_called(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     before = sys.getprofile()
-    noting = calls.Noting(script)
-    noting.read(SCRIPT)
-    with noting:
+    recorder = CallRecorder(script)
+    recorder.find_calls(SCRIPT)
+    with recorder:
         exec(compile(SCRIPT, str(script), "exec"), names := {"__name__": "script"})
-    noting.look(names)
+    recorder.note_variables(names)
     assert sys.getprofile() is before
     for written, name in CALLED.items():
         found = {
             end: names
-            for end, names in noting.notes.items()
+            for end, names in recorder.notes.items()
             if SCRIPT[: int(end)].endswith(written) and name in names
         }
         assert len(found) == 1, written
-    for end, names in noting.notes.items():
+    for end, names in recorder.notes.items():
         written = SCRIPT[: int(end)]
         assert SCRIPT[int(end)] == "("
         assert not any(written.endswith(f" {name}") for name in NOT_CALLED)

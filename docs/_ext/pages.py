@@ -50,7 +50,7 @@ PRELOAD = [
     "torch.func",
 ]
 RUNNER = Path(__file__).with_name("runner.py")
-TOOLS = [RUNNER, *(RUNNER.with_name(f"{name}.py") for name in ("calls", "certified"))]
+TOOLS = [RUNNER.with_name(f"{n}.py") for n in ("runner", "call_recorder", "certified")]
 ANSWER_PAGES = "docs/answers/"  # pages of entries that stand alone
 SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")

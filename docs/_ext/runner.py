@@ -13,7 +13,7 @@ cannot change what another one shows, and may come in any order. It runs
 
 What it shows is kept block by block: what it prints, the value that the block ends on, as
 text, HTML and Markdown, and its figures, in two sizes. So are the names of what it calls
-(:mod:`calls`), and the folders of the package that it reads (see :mod:`pages`).
+(:mod:`call_recorder`), and the folders of the package that it reads (see :mod:`pages`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NotRequired, TypedDict, cast
 
-import calls
+from call_recorder import CallRecorder
 
 
 class Block(TypedDict):
@@ -307,7 +307,7 @@ def execute(job: Job, folder: Path, allowed: AllowedImports) -> Result:
     os.chdir(page.parent)
     sys.argv, sys.path[0] = [str(page)], str(page.parent)  # as `python page` has them
     main = empty_main()
-    noting = calls.Noting(page)
+    recorder = CallRecorder(page)
     if job["strict"]:
         warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
@@ -315,7 +315,7 @@ def execute(job: Job, folder: Path, allowed: AllowedImports) -> Result:
     if page.suffix != ".py":
         sys.meta_path[sys.meta_path.index(allowed)] = PathFinder
     elif not job["may_raise"]:
-        noting.read(page.read_text(encoding="utf-8"))
+        recorder.find_calls(page.read_text(encoding="utf-8"))
     shown = []
     for number, block in enumerate(job["blocks"]):
         if block.get("forgets"):
@@ -327,9 +327,9 @@ def execute(job: Job, folder: Path, allowed: AllowedImports) -> Result:
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         parts: dict[str, Any] = {}
         with recording_raised(parts) if job["may_raise"] else contextlib.nullcontext():
-            parts |= show(text, file, vars(main), noting, block["tags"])
+            parts |= show(text, file, vars(main), recorder, block["tags"])
         shown.append(cast("Shown", {"line": block["line"], **parts}))
-    return {**failed(""), "shown": shown, "calls": noting.notes}
+    return {**failed(""), "shown": shown, "calls": recorder.notes}
 
 
 def empty_main() -> types.ModuleType:
@@ -339,7 +339,7 @@ def empty_main() -> types.ModuleType:
 
 
 def show(
-    code: str, file: str, names: dict[str, Any], noting: calls.Noting, tags: list[str]
+    code: str, file: str, names: dict[str, Any], recorder: CallRecorder, tags: list[str]
 ) -> dict[str, Any]:
     """Run one block; return the parts of what it shows that are not empty."""
     tree = ast.parse(code, file)
@@ -350,12 +350,12 @@ def show(
     error = contextlib.redirect_stderr(warned) if quiet else contextlib.nullcontext()
     with contextlib.redirect_stdout(printed), error:
         value = None
-        with noting:
+        with recorder:
             exec(compile(tree, file, "exec", dont_inherit=True), names)
             if isinstance(last, ast.Expr):
                 whole = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
                 value = eval(whole, names)
-        noting.look(names)
+        recorder.note_variables(names)
         if value is not None:
             if certified := sys.modules.get("certified"):
                 shown["certified"] = certified.certify(value)
