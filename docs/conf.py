@@ -32,6 +32,7 @@ extensions = [
     "asking",
     "book",
     "code_links",
+    "discovery",
     "error_index",
     "folded",
     "gallery_cards",
@@ -54,7 +55,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "symptoms",
-    "ways_in",
     "wheel",
 ]
 exclude_patterns = [

@@ -59,6 +59,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 from also_asked import also_asked, wordings
+from files import write_file
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +216,6 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         of_page = settings.get("pages", {}).get(page.removesuffix(".html"), {})
         if "card" in of_page:
             text += f"CARDS[{encode(page)}] = {encode(of_page['card'])};\n"
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
 
 
@@ -226,12 +226,6 @@ def write(app: Sphinx, name: str, **constants: Any) -> None:
     """Write a script that defines constants."""
     lines = [f"const {name} = {encode(value)};\n" for name, value in constants.items()]
     write_file(Path(app.outdir, name), "".join(lines))
-
-
-def write_file(file: Path, text: str) -> None:
-    """Write a file, if that changes it."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.write_text(text, encoding="utf-8")
 
 
 def gathered(all_records: list[dict[str, Any]]) -> list[dict[str, Any]]:
