@@ -9,7 +9,7 @@ import pytest
 from bs4 import BeautifulSoup
 from built import SITE, article, needs_site
 from executed import EXAMPLES, ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
 from call_recorder import CallRecorder
 
@@ -161,21 +161,14 @@ FILES = {
         tiny.Box.open method open.html
         json.loads function json.html
         """,
-    "docs/conf.py": f"""
-        import sys
-        sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-        extensions = ["execution", "code_links", "myst_nb", "sphinx.ext.intersphinx",
-                      "sphinx_gallery.gen_gallery"]
-        html_copy_source = False
-        intersphinx_mapping = {{"boxes": ("https://boxes.example/", "boxes.inv")}}
-        sphinx_gallery_conf = dict(
-            examples_dirs="../examples", gallery_dirs="auto_examples",
-            filename_pattern=".py", backreferences_dir="api", min_reported_time=1e9,
-            write_computation_times=False,
-        )
-        def setup(app):
-            app.registry.source_suffix.pop(".ipynb", None)
-        """,
+    "docs/conf.py": conf(
+        "execution",
+        "code_links",
+        "myst_nb",
+        "sphinx.ext.intersphinx",
+        "sphinx_gallery.gen_gallery",
+        intersphinx_mapping={"boxes": ("https://boxes.example/", "boxes.inv")},
+    ),
 }
 BOX, OPEN, JSON = (f"https://boxes.example/{page}" for page in ("boxes", "open", "json"))
 
