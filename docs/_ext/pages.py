@@ -52,7 +52,8 @@ PRELOAD = [
 RUNNER = Path(__file__).with_name("runner.py")
 TOOLS = [RUNNER.with_name(f"{n}.py") for n in ("runner", "call_recorder", "certified")]
 ANSWER_PAGES = "docs/answers/"  # pages of entries that stand alone
-SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
+GALLERY = "auto_examples"  # below docs, where the gallery has its pages
+SKIPPED = {"_build", GALLERY, "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
 ODD_ANSWERS = "docs/_ext/odd_answers.py"
@@ -73,6 +74,14 @@ class Page:
     def source(self) -> Path:
         """Where its text is."""
         return self.root / self.name
+
+    @property
+    def docname(self) -> str:
+        """The page of the site that shows what it shows, as Sphinx names it."""
+        path = Path(self.name).with_suffix("")
+        if path.parts[0] == "examples":
+            return Path(GALLERY, *path.parts[1:]).as_posix()
+        return path.relative_to("docs").as_posix()
 
     @functools.cached_property
     def blocks(self) -> list[Block]:
@@ -134,6 +143,21 @@ class Piece(Page):
     """
 
     code: str
+
+    @property
+    def docname(self) -> str:
+        """The page of its message."""
+        return Path(self.name).parent.as_posix()
+
+    @property
+    def anchor(self) -> str:
+        """That of its message."""
+        return Path(self.name).parent.name
+
+    @property
+    def kind(self) -> str:
+        """Which of the two it is."""
+        return Path(self.name).stem
 
     @property
     def text(self) -> str:
