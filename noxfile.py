@@ -6,9 +6,11 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import nox
+from packaging.version import Version
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["docs", "tests", "doctest"]
@@ -16,8 +18,8 @@ nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PINS = Path("constraints.txt")
-(TORCH,) = (d for d in PYPROJECT["project"]["dependencies"] if d.startswith("torch"))
-OLDEST = TORCH.removeprefix("torch>=") + ".0"
+PINNED = PINS.read_text(encoding="utf-8").splitlines()
+(TORCH,) = (pin for pin in PINNED if pin.startswith("torch=="))
 OF_PAGES = {"built", "entries", "executed", "sites"}  # what tests of the site import
 SITE = Path("docs/_build/html")
 BOOK = Path("docs/_build/book")
@@ -44,7 +46,7 @@ def install(session: nox.Session, *groups: str, pins: Path = PINS) -> None:
 def with_torch(session: nox.Session, release: str) -> Path:
     """Write the pins of constraints.txt for another torch, "==2.6.0" or "" the newest."""
     own = ("torch==", "sympy==")  # of which a torch asks for one release
-    kept = [pin for pin in PINS.read_text().splitlines() if not pin.startswith(own)]
+    kept = [pin for pin in PINNED if not pin.startswith(own)]
     return constraints(session, [*kept, f"torch{release}"])
 
 
@@ -53,6 +55,12 @@ def constraints(session: nox.Session, lines: list[str]) -> Path:
     pins = Path(session.create_tmp(), "constraints.txt").resolve()
     pins.write_text("\n".join(lines))
     return pins
+
+
+def tests_with(condition: Callable[[str], bool]) -> list[str]:
+    """Return the files of tests whose text is so."""
+    tests = sorted(Path("tests").glob("test_*.py"))
+    return [str(test) for test in tests if condition(test.read_text(encoding="utf-8"))]
 
 
 def uses_package_alone(test: str) -> bool:
@@ -109,11 +117,9 @@ def coverage(session: nox.Session) -> None:
     """Run the tests of the package; fail below the share of lines in pyproject.toml."""
     install(session, "coverage")
     session.run("python", "docs/_ext/pages.py")
-    package = sorted(Path("tests").glob("test_*.py")) if not session.posargs else []
-    args = [str(file) for file in package if "pullback" in file.read_text()]
-    args += [EVERY_CASE, *session.posargs]
+    args = session.posargs or tests_with(lambda test: "pullback" in test)
     # Behind --cov an option: it would take the name of a file for what to look at.
-    session.run("pytest", "--cov", *PARALLEL, *args, env=ONE_THREAD)
+    session.run("pytest", "--cov", *PARALLEL, EVERY_CASE, *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -162,44 +168,36 @@ def twice(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def compat(session: nox.Session) -> None:
-    """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
-    torch = "".join(f"=={release}" for release in session.posargs[:1])
-    install(session, "tests", pins=with_torch(session, torch))
+    """Run tests, doctests and examples with the newest torch, or another (-- 2.6.0).
+
+    With one older than that of constraints.txt, which the pages need, the tests of the
+    package alone.
+    """
+    release, *args = session.posargs or [""]
+    install(session, "tests", pins=with_torch(session, release and f"=={release}"))
+    if release and Version(release) < Version(TORCH.removeprefix("torch==")):
+        alone = tests_with(uses_package_alone)
+        session.run("pytest", *PARALLEL, *alone, *args, env=ONE_THREAD)
+        return
     session.run("python", "docs/_ext/pages.py")
-    args = [*BY_FILE, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
-    session.run("pytest", *args, env=ONE_THREAD)
+    session.run("pytest", *BY_FILE, *PRINTED, "tests", EVERY_CASE, *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)
 def wild(session: nox.Session) -> None:
     """Try the package on tiny models of other libraries, at their newest (-- -k timm)."""
-    kept = [pin for pin in PINS.read_text().splitlines() if pin.startswith("torch==")]
-    install(session, "wild", pins=constraints(session, kept))
+    install(session, "wild", pins=constraints(session, [TORCH]))
     args = ["--confcutdir", "tests/wild", "-m", "wild", "tests/wild", *session.posargs]
     session.run("pytest", *args, env=ONE_THREAD)
-
-
-@nox.session(default=False)
-def oldest(session: nox.Session) -> None:
-    """Run the tests of the package with the oldest torch it takes, or another (-- 2.8.0).
-
-    The pages need a newer one; so do the tests that execute them.
-    """
-    release = "".join(session.posargs[:1]) or OLDEST
-    install(session, "tests", pins=with_torch(session, f"=={release}"))
-    tests = {file: file.read_text() for file in sorted(Path("tests").glob("test_*.py"))}
-    alone = [str(f) for f, text in tests.items() if uses_package_alone(text)]
-    session.run("pytest", *PARALLEL, *alone, *session.posargs[1:], env=ONE_THREAD)
 
 
 @nox.session(default=False, reuse_venv=False)
 def newest(session: nox.Session) -> None:
     """Build and test with the newest of everything but torch; say what breaks."""
-    old = [p for p in PINS.read_text().splitlines() if "==" in p and p[0] != "#"]
-    kept = [pin for pin in old if pin.startswith("torch==")]
-    install(session, "tests", pins=constraints(session, kept))
+    old = {pin for pin in PINNED if "==" in pin and pin[0] != "#"}
+    install(session, "tests", pins=constraints(session, [TORCH]))
     now = session.run("python", "-m", "pip", "freeze", silent=True) or ""
-    session.log("not as in constraints.txt:\n" + "\n".join({*now.splitlines()} - {*old}))
+    session.log("not as in constraints.txt:\n" + "\n".join({*now.splitlines()} - old))
     steps = {
         "docs": ("sphinx-build", *BUILD, *STRICT, "docs", str(SITE)),
         "tests": ("pytest", *BY_FILE, "tests", *PRINTED, *session.posargs),

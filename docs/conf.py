@@ -32,6 +32,7 @@ extensions = [
     "asking",
     "book",
     "code_links",
+    "discovery",
     "error_index",
     "folded",
     "gallery_cards",
@@ -54,7 +55,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "symptoms",
-    "ways_in",
     "wheel",
 ]
 exclude_patterns = [
@@ -158,6 +158,27 @@ html_leave_out = [
     "sphinx_highlight.js",
 ]
 html_only_on = {"few.css": ["api/*", "cheat_sheet", "search", "source_map"]}
+# How the addresses begin in each area that ranking.js knows.
+search_areas = {
+    "message": ["errors/"],
+    "fix": ["fix/"],
+    "list": [
+        "api/",
+        "bibliography",
+        "contract",
+        "corrections",
+        "errors.",
+        "exercises",
+        "index.",
+        "measured",
+        "play",
+        "source_map",
+        "version",
+    ],
+    "answer": ["answers/"],
+    "term": ["glossary"],
+    "example": ["auto_examples/"],
+}
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False

@@ -52,8 +52,7 @@ def pieces_of() -> dict[str, dict[str, Page]]:
     """Return the pieces of code of each message, by its anchor and their names."""
     found: dict[str, dict[str, Page]] = {}
     for piece in pieces(ROOT):
-        _, anchor, name = Path(piece.name).with_suffix("").parts
-        found.setdefault(anchor, {})[name] = piece
+        found.setdefault(piece.anchor, {})[piece.kind] = piece
     return found
 
 

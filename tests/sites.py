@@ -11,6 +11,14 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ("_build", "auto_examples", "errors", "generated")
+GALLERY = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": ".py",
+    "backreferences_dir": "api",
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+}
 
 
 def copy_sources(folder):
@@ -28,6 +36,19 @@ def write(folder, files):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text).lstrip("\n") + "\n")
+
+
+def conf(*extensions, **settings):
+    """Return the text of a conf.py: extensions, ours or others, and what they are told."""
+    gallery = "sphinx_gallery.gen_gallery" in extensions
+    if gallery:
+        settings |= {"html_copy_source": False, "sphinx_gallery_conf": GALLERY}
+    settings = {"project": "Tiny", "extensions": [*extensions]} | settings
+    lines = ["import sys", f"sys.path.insert(0, {str(ROOT / 'docs' / '_ext')!r})"]
+    lines += [f"{name} = {value!r}" for name, value in settings.items()]
+    if gallery:
+        lines += ["def setup(app):", "    app.registry.source_suffix.pop('.ipynb', None)"]
+    return "\n".join(lines)
 
 
 class Site:

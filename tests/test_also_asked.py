@@ -5,8 +5,8 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
-from executed import EXAMPLES, ROOT, name_of
-from sites import Site, write
+from executed import EXAMPLES, name_of
+from sites import Site, conf, write
 
 import wheel
 from pages import WORDINGS, Page
@@ -27,14 +27,16 @@ SEARCHED = """
 
     More.
     """
-CONF = f"""
-    import sys
-    sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-    project = "Tiny"
-    extensions = ["also_asked", "myst_nb"]
-    myst_enable_extensions = ["colon_fence"]
-    nb_execution_mode = "off"
-    """
+MYST = {"myst_enable_extensions": ["colon_fence"], "nb_execution_mode": "off"}
+CONF = conf("also_asked", "myst_nb", **MYST)
+SEARCH = conf(
+    "also_asked",
+    "markdown_pages",
+    "search_index",
+    "myst_nb",
+    html_copy_source=False,
+    **MYST,
+)
 WRITTEN = {
     "md": """
         # Page
@@ -87,9 +89,7 @@ def test_text_that_is_no_list_is_refused(tmp_path):
 
 def test_words_of_an_entry_are_for_the_search_alone(tmp_path):
     site = Site(tmp_path)
-    conf = CONF.replace('"also_asked"', '"also_asked", "markdown_pages", "search_index"')
-    conf += "html_copy_source = False\n"
-    write(site.folder, {"docs/conf.py": conf, "docs/index.md": SEARCHED})
+    write(site.folder, {"docs/conf.py": SEARCH, "docs/index.md": SEARCHED})
     site.build()
     for word in ("gizmo", "widget", "gadget"):
         known = [name for name, text in site.published().items() if word.encode() in text]
@@ -112,10 +112,9 @@ def test_words_of_an_entry_are_for_the_search_alone(tmp_path):
 )
 def test_a_comment_that_the_search_would_not_see_is_refused(tmp_path, text, wrong):
     site = Site(tmp_path)
-    conf = CONF.replace('"also_asked"', '"also_asked", "search_index"')
     assert text in SEARCHED
     written = SEARCHED.replace(text, wrong)
-    write(site.folder, {"docs/conf.py": conf, "docs/index.md": written})
+    write(site.folder, {"docs/conf.py": SEARCH, "docs/index.md": written})
     site.build("-W", fails=True)
     assert "the search" in site.said
 

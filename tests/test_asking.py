@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from built import needs_chromium
 from docutils import nodes
 from executed import ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
 import asking
 import pullback
@@ -22,7 +22,6 @@ from markdown_pages import as_markdown
 from printed import slack, values
 from wheel import boxes_as_markdown
 
-EXTENSIONS = ROOT / "docs" / "_ext"
 SCRIPT = ROOT / "docs" / "_static" / "asking.js"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node")
 
@@ -230,14 +229,9 @@ def test_a_drawing_carries_what_it_shows():
     assert "data-numbers" not in drawn
 
 
-CONF = f"""
-    import sys
-    sys.path.insert(0, {str(EXTENSIONS)!r})
-    project = "Tiny"
-    extensions = ["asking"]
-    html_static_path = [{str(SCRIPT.parent)!r}]
-    html_css_files = ["pullback.css"]
-    """
+CONF = conf(
+    "asking", html_static_path=[str(SCRIPT.parent)], html_css_files=["pullback.css"]
+)
 OUTPUT = """
     .. rst-class:: sphx-glr-script-out
 

@@ -5,21 +5,20 @@ from zipfile import ZipFile
 
 import pytest
 from executed import ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
 import book
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
-CONF = f"""
-    import sys
-    sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-    project = "Tiny"
-    extensions = ["book", "mathml"]
-    html_math_renderer = "mathml"
-    epub_basename, epub_tocscope = "learn", "includehidden"
-    html_static_path = [{str(ROOT / "docs" / "_static")!r}]
-    html_baseurl = ""
-    """
+CONF = conf(
+    "book",
+    "mathml",
+    html_math_renderer="mathml",
+    epub_basename="learn",
+    epub_tocscope="includehidden",
+    html_static_path=[str(ROOT / "docs" / "_static")],
+    html_baseurl="",
+)
 PAGES = {
     "docs/conf.py": CONF,
     "docs/_static/book.css": "p { margin: 0 }",

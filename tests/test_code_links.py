@@ -9,10 +9,9 @@ import pytest
 from bs4 import BeautifulSoup
 from built import SITE, article, needs_site
 from executed import EXAMPLES, ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
-sys.path.append(str(ROOT / "docs" / "_ext"))
-import calls
+from call_recorder import CallRecorder
 
 SCRIPT = """
 import torch
@@ -85,20 +84,20 @@ def test_a_call_is_noted_by_what_was_called(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     before = sys.getprofile()
-    noting = calls.Noting(script)
-    noting.read(SCRIPT)
-    with noting:
+    recorder = CallRecorder(script)
+    recorder.find_calls(SCRIPT)
+    with recorder:
         exec(compile(SCRIPT, str(script), "exec"), names := {"__name__": "script"})
-    noting.look(names)
+    recorder.note_variables(names)
     assert sys.getprofile() is before
     for written, name in CALLED.items():
         found = {
             end: names
-            for end, names in noting.notes.items()
+            for end, names in recorder.notes.items()
             if SCRIPT[: int(end)].endswith(written) and name in names
         }
         assert len(found) == 1, written
-    for end, names in noting.notes.items():
+    for end, names in recorder.notes.items():
         written = SCRIPT[: int(end)]
         assert SCRIPT[int(end)] == "("
         assert not any(written.endswith(f" {name}") for name in NOT_CALLED)
@@ -162,21 +161,14 @@ FILES = {
         tiny.Box.open method open.html
         json.loads function json.html
         """,
-    "docs/conf.py": f"""
-        import sys
-        sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-        extensions = ["execution", "code_links", "myst_nb", "sphinx.ext.intersphinx",
-                      "sphinx_gallery.gen_gallery"]
-        html_copy_source = False
-        intersphinx_mapping = {{"boxes": ("https://boxes.example/", "boxes.inv")}}
-        sphinx_gallery_conf = dict(
-            examples_dirs="../examples", gallery_dirs="auto_examples",
-            filename_pattern=".py", backreferences_dir="api", min_reported_time=1e9,
-            write_computation_times=False,
-        )
-        def setup(app):
-            app.registry.source_suffix.pop(".ipynb", None)
-        """,
+    "docs/conf.py": conf(
+        "execution",
+        "code_links",
+        "myst_nb",
+        "sphinx.ext.intersphinx",
+        "sphinx_gallery.gen_gallery",
+        intersphinx_mapping={"boxes": ("https://boxes.example/", "boxes.inv")},
+    ),
 }
 BOX, OPEN, JSON = (f"https://boxes.example/{page}" for page in ("boxes", "open", "json"))
 

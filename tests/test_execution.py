@@ -6,8 +6,7 @@ It has three gallery pages and a notebook, and shows a package with two function
 import re
 
 import pytest
-from executed import ROOT
-from sites import Site, build_apart, differing, write
+from sites import Site, build_apart, conf, differing, write
 
 from execution import is_chosen
 from pages import Store, find
@@ -84,23 +83,15 @@ FILES = {
            auto_examples/index
            notebook
         """,
-    "docs/conf.py": f"""
-        import sys
-        sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-        project = "Tiny"
-        extensions = ["execution", "myst_nb", "reproducible", "sphinx_gallery.gen_gallery"]
-        exclude_patterns = ["_build"]
-        html_copy_source = False
-        nb_execution_mode = "cache"
-        nb_execution_timeout = 20
-        sphinx_gallery_conf = dict(
-            examples_dirs="../examples", gallery_dirs="auto_examples",
-            filename_pattern=".py", backreferences_dir="api", min_reported_time=1e9,
-            write_computation_times=False,
-        )
-        def setup(app):
-            app.registry.source_suffix.pop(".ipynb", None)
-        """,
+    "docs/conf.py": conf(
+        "execution",
+        "myst_nb",
+        "reproducible",
+        "sphinx_gallery.gen_gallery",
+        exclude_patterns=["_build"],
+        nb_execution_mode="cache",
+        nb_execution_timeout=20,
+    ),
 }
 
 

@@ -4,14 +4,9 @@ import pytest
 from bs4 import BeautifulSoup
 from built import needs_chromium
 from executed import ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
-CONF = f"""
-    import sys
-    sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-    project = "Tiny"
-    extensions = ["folded"]
-    """
+CONF = conf("folded")
 PAGE = """
     Page
     ====

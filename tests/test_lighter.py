@@ -3,7 +3,7 @@
 import pytest
 from executed import ROOT
 from py_mini_racer import MiniRacer
-from sites import Site, write
+from sites import Site, conf, write
 
 import lighter
 
@@ -43,18 +43,16 @@ def test_a_script_of_the_site_means_the_same(file):
 
 def test_a_page_loads_what_it_needs(tmp_path):
     """A file that few pages need is left out of the others, and some out of all."""
-    conf = f"""
-        import sys
-        sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-        extensions = ["leave_out"]
-        html_static_path = ["_static"]
-        html_css_files = ["few.css", "all.css"]
-        html_leave_out = ["basic.*"]
-        html_only_on = {{"few.css": ["search", "api/*"]}}
-        """
+    settings = conf(
+        "leave_out",
+        html_static_path=["_static"],
+        html_css_files=["few.css", "all.css"],
+        html_leave_out=["basic.*"],
+        html_only_on={"few.css": ["search", "api/*"]},
+    )
     pages = {f"docs/{page}.rst": ":orphan:\n\nA\n=\n" for page in ("a", "api/b", "index")}
     styles = {f"docs/_static/{name}.css": "a {}" for name in ("few", "all")}
-    write(tmp_path, {"docs/conf.py": conf} | pages | styles)
+    write(tmp_path, {"docs/conf.py": settings} | pages | styles)
     site = Site(tmp_path)
     site.build()
     for page, few in {"a": False, "api/b": True, "index": False, "search": True}.items():

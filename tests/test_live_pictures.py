@@ -8,19 +8,13 @@ import pytest
 import torch
 from built import needs_chromium
 from executed import ROOT
-from sites import Site, write
+from sites import Site, conf, write
 
 import pullback
 from certified import AGREE, COUNT, Difference, certify, inputs_for
 
-CONF = f"""
-    import sys
-    sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
-    project = "Tiny"
-    extensions = ["live_pictures"]
-    folder = {str(ROOT / "src" / "pullback")!r}
-    html_static_path = [folder + "/live.js", folder + "/steps.js"]
-    """
+SCRIPTS = [str(ROOT / "src" / "pullback" / name) for name in ("live.js", "steps.js")]
+CONF = conf("live_pictures", html_static_path=SCRIPTS)
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'"
 
 

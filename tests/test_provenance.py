@@ -7,7 +7,7 @@ import pytest
 from executed import ROOT
 
 from pages import Page, Piece, Store
-from provenance import docname, source_of
+from provenance import source_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from provenance import docname, source_of
     ],
 )
 def test_a_page_is_known_by_what_shows_it(page, name):
-    assert docname(page) == name
+    assert page.docname == name
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from built import CHAPTER, DESKTOP, SITE, needs_chromium, needs_site
 from entries import ENTRIES
 from executed import ROOT
+from sites import conf
 
 import search_index
 from pullback._recognition import EXPRESSIONS
@@ -397,11 +398,11 @@ def small(tmp_path_factory):
         (folder / f"{name}.rst").write_text(text)
     docs = ROOT / "docs"
     settings = {
-        "extensions": ["also_asked", "search_index"],
         "html_theme": "furo",
         "html_js_files": ["pullback.js"],
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
+        "search_areas": {"message": ["errors/"], "answer": ["answers/"]},
         "search_messages": {
             "expressions": EXPRESSIONS,
             "pages": {
@@ -418,9 +419,7 @@ def small(tmp_path_factory):
             },
         },
     }
-    lines = [f"{name} = {value!r}" for name, value in settings.items()]
-    path = f"import sys\nsys.path.insert(0, {str(docs / '_ext')!r})\n"
-    (folder / "conf.py").write_text(path + "\n".join(lines))
+    (folder / "conf.py").write_text(conf("also_asked", "search_index", **settings))
     command = [sys.executable, "-m", "sphinx", "-q", str(folder), str(folder / "html")]
     subprocess.run(command, check=True)
     return (folder / "html" / "search.html").as_uri()

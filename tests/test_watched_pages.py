@@ -170,7 +170,7 @@ class Watched(Page):
         for part in parts(whole["blocks"]):
             code = self.text if self.source.suffix == ".py" else code_of(part)
             tags = sorted({tag for block in part for tag in block["tags"]})
-            blocks.append(Block(line=1, code=OPEN, tags=[], anew=bool(blocks)))
+            blocks.append(Block(line=1, code=OPEN, tags=[], forgets=bool(blocks)))
             blocks.append(Block(line=1, code=code + CLOSE, tags=tags))
         return {**whole, "blocks": blocks}
 
@@ -180,8 +180,8 @@ def code_of(blocks):
 
 
 def parts(blocks):
-    """Cut the blocks of a page where one starts anew."""
-    starts = [i for i, block in enumerate(blocks) if i == 0 or block.get("anew")]
+    """Cut the blocks of a page where one forgets the names."""
+    starts = [i for i, block in enumerate(blocks) if i == 0 or block.get("forgets")]
     return [blocks[i:j] for i, j in itertools.pairwise([*starts, len(blocks)])]
 
 

@@ -117,7 +117,8 @@ class Book(Epub3Builder):
         self._static_dir.mkdir(parents=True, exist_ok=True)
         style = Path(self.confdir, "_static", "book.css").read_text(encoding="utf-8")
         colours = self.highlighter.get_stylesheet() if self.highlighter else ""
-        Path(self._static_dir, "book.css").write_text(f"{style}\n{colours}")
+        book = Path(self._static_dir, "book.css")
+        book.write_text(f"{style}\n{colours}", encoding="utf-8")
 
     def copy_download_files(self) -> None:
         """Copy none: a book has nothing to download."""

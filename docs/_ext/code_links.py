@@ -1,8 +1,8 @@
 """Link the functions in a page's code, and list them once at its end.
 
 sphinx-gallery links a name where it is imported. Here a method is linked as well, by what
-was called when the page ran (:mod:`calls`). A variable is not, which would lead to its
-class: on a page of this site that would be eighty links to ``torch.Tensor``.
+was called when the page ran (:mod:`call_recorder`). A variable is not, which would lead to
+its class: on a page of this site that would be eighty links to ``torch.Tensor``.
 
 The keyboard does not stop at a link in code, of which a page may have a hundred: each of
 them is in the list at the end of the page, where it does.

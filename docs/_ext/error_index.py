@@ -19,6 +19,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from error_pages import Pieces, for_search, page_of, stored
+from files import write_file
 from pages import Store
 from pullback._messages import Message, messages, themes
 
@@ -64,14 +65,11 @@ def write_pages(app: Sphinx) -> None:
         except AssertionError as error:
             logger.warning("error index, %s: %s", message.anchor, error)
     folder = Path(app.srcdir, "errors")
-    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        write_file(folder / name, text)
     for file in folder.iterdir():
         if file.name not in texts:
             file.unlink()
-    for name, text in texts.items():
-        file = folder / name
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
     app.config["search_messages"] = for_search()
 
 
@@ -93,7 +91,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
     ran = stored(Store(Path(app.confdir).parent))
     known = [as_data(message, ran.get(message.anchor, {})) for message in messages()]
     text = json.dumps({"about": ABOUT, "messages": known}, ensure_ascii=False, indent=1)
-    Path(app.outdir, "errors.json").write_text(text + "\n", encoding="utf-8")
+    write_file(Path(app.outdir, "errors.json"), text + "\n")
 
 
 def as_data(message: Message, pieces: Pieces) -> dict[str, Any]:

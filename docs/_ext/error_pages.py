@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -38,8 +37,7 @@ def stored(store: Store) -> dict[str, dict[str, Shown]]:
     found: dict[str, dict[str, Shown]] = {}
     for piece in pieces(store.root):
         if result := store.fresh(piece):
-            _, anchor, name = Path(piece.name).with_suffix("").parts
-            found.setdefault(anchor, {})[name] = result["shown"][0]
+            found.setdefault(piece.anchor, {})[piece.kind] = result["shown"][0]
     return found
 
 

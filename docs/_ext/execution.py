@@ -90,17 +90,12 @@ class Execution:
         execute(app, store, [page for page in stale if is_chosen(page.name, part)])
         for page in pages:
             result = store.fresh(page)
-            name = page.source.with_suffix("").relative_to(store.root)
             if page.source.suffix == ".py":
-                script = gallery / page.source.relative_to(store.root / "examples")
-                docname = script.with_suffix("").relative_to(app.srcdir).as_posix()
-                self.place(script, result, app)
-            else:
-                docname = name.relative_to("docs").as_posix()
-                if result:
-                    cache(page, result, app)
-            self.keys[docname] = result["key"] if result else ""
-            self.shown[docname] = result["shown"] if result else []
+                self.place(Path(app.srcdir, f"{page.docname}.py"), result, app)
+            elif result:
+                cache(page, result, app)
+            self.keys[page.docname] = result["key"] if result else ""
+            self.shown[page.docname] = result["shown"] if result else []
 
     def place(self, script: Path, result: Result | None, app: Sphinx) -> None:
         """Put figures and the names of what was called where others look for them."""

@@ -20,6 +20,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from pages import GALLERY
+
 OPENING, CLOSING = "thumbnail-parent-div-open", "thumbnail-parent-div-close"
 WIDTH, HEIGHT = "200", "140"  # of half the pixels, which are for screens of twice as many
 DEFAULT = ".svg"  # the thumbnail of pages that draw nothing
@@ -56,7 +58,7 @@ class Cards(SphinxTransform):
                 end += 1
             entries = [entry for entry in parent[start:end] if is_entry(entry)]
             here = self.env.current_document.docname
-            index = here.startswith("auto_examples/") and here.endswith("index")
+            index = here.startswith(f"{GALLERY}/") and here.endswith("index")
             shown = cards(entries) if index else links(entries)
             parent[start - 1 : end + 2] = [shown] if entries else []  # with their <div>
 

@@ -22,8 +22,8 @@ from markdownify import ATX, MarkdownConverter
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from search_index import write_file
-from ways_in import description
+from discovery import description
+from files import write_file
 
 LIST = "llms.txt"
 MANY = 100  # pages of a list that has their titles only
@@ -56,7 +56,6 @@ def write_page(
         return
     context["markdown"] = f"{PurePosixPath(page).name}.md"
     file = Path(app.outdir, f"{page}.md")
-    file.parent.mkdir(parents=True, exist_ok=True)
     base = context["pageurl"] or ""
     place = f"> {base and f'<{base}> · '}[All pages]({urljoin(base, lists(context))})\n"
     title, _, text = as_markdown(context["body"], base).partition("\n")
@@ -127,11 +126,11 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
     """Write each list of pages; delete what belongs to pages that are gone."""
     if exception is not None or app.builder.name != "html":
         return
-    lists = dict(written(app))
+    known = dict(written(app))
     for file in Path(app.outdir).rglob(LIST):
-        if file.relative_to(app.outdir).as_posix() not in lists:
+        if file.relative_to(app.outdir).as_posix() not in known:
             file.unlink()
-    for name, lines in lists.items():
+    for name, lines in known.items():
         write_file(Path(app.outdir, name), "\n".join(lines) + "\n")
     for file in Path(app.outdir).rglob("*.md"):
         page = file.relative_to(app.outdir).with_suffix("").as_posix()

@@ -100,9 +100,7 @@ def write_message(anchor: str) -> Path:
 
 def render(source: Path) -> Path:
     """Build a page; return where it is."""
-    page = source.relative_to(DOCS) if source.is_relative_to(DOCS) else None
-    page = page or Path("auto_examples", source.relative_to(ROOT / "examples"))
-    name = page.with_suffix("").as_posix()
+    name = pages.Page(ROOT, source.relative_to(ROOT).as_posix()).docname
     whole = (BUILT / "html" / "index.html").exists()
     built = BUILT if whole else BUILT / "alone"
     settings: dict[str, Any] = {"execution_pages": source.relative_to(ROOT).as_posix()}

@@ -7,7 +7,7 @@ in ``docs/_build/outputs``, a file for a page. The build renders what is there, 
 of the tests are its text, and no page is executed twice for them.
 
 A page in ``docs/answers`` holds many answers, and a reader takes away one: there each
-``##`` heading starts anew, without the names of the entries before it.
+``##`` heading starts without the names of the entries before it.
 
 A page is stale when one of these is not what it was when it ran:
 
@@ -30,7 +30,6 @@ import os
 import re
 import subprocess
 import sys
-from bisect import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,9 +50,10 @@ PRELOAD = [
     "torch.func",
 ]
 RUNNER = Path(__file__).with_name("runner.py")
-TOOLS = [RUNNER, *(RUNNER.with_name(f"{name}.py") for name in ("calls", "certified"))]
+TOOLS = [RUNNER.with_name(f"{n}.py") for n in ("runner", "call_recorder", "certified")]
 ANSWER_PAGES = "docs/answers/"  # pages of entries that stand alone
-SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
+GALLERY = "auto_examples"  # below docs, where the gallery has its pages
+SKIPPED = {"_build", GALLERY, "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
 ODD_ANSWERS = "docs/_ext/odd_answers.py"
@@ -75,6 +75,14 @@ class Page:
         """Where its text is."""
         return self.root / self.name
 
+    @property
+    def docname(self) -> str:
+        """The page of the site that shows what it shows, as Sphinx names it."""
+        path = Path(self.name).with_suffix("")
+        if path.parts[0] == "examples":
+            return Path(GALLERY, *path.parts[1:]).as_posix()
+        return path.relative_to("docs").as_posix()
+
     @functools.cached_property
     def blocks(self) -> list[Block]:
         """Its code."""
@@ -85,7 +93,8 @@ class Page:
         if self.name.startswith(ANSWER_PAGES):
             heads = entries_of(text)
             for before, cell in pairwise(cells):
-                cell["anew"] = bisect(heads, before["line"]) != bisect(heads, cell["line"])
+                lines = before["line"], cell["line"]
+                cell["forgets"] = any(lines[0] < head < lines[1] for head in heads)
         return cells
 
     @functools.cached_property
@@ -94,7 +103,7 @@ class Page:
         if self.source.suffix == ".py":
             return WORDINGS.sub("", self.source.read_text(encoding="utf-8"))
         return "\n".join(
-            f"{block['tags']}{' anew' * block.get('anew', False)}\n{block['code']}"
+            f"{block['tags']}{' forgets' * block.get('forgets', False)}\n{block['code']}"
             for block in self.blocks
         )
 
@@ -121,7 +130,7 @@ class Page:
             files={**self.files, self.name: str(self.source)},
             blocks=self.blocks,
             strict=False,
-            raises=False,
+            may_raise=False,
         )
 
 
@@ -134,6 +143,21 @@ class Piece(Page):
     """
 
     code: str
+
+    @property
+    def docname(self) -> str:
+        """The page of its message."""
+        return Path(self.name).parent.as_posix()
+
+    @property
+    def anchor(self) -> str:
+        """That of its message."""
+        return Path(self.name).parent.name
+
+    @property
+    def kind(self) -> str:
+        """Which of the two it is."""
+        return Path(self.name).stem
 
     @property
     def text(self) -> str:
@@ -152,7 +176,7 @@ class Piece(Page):
 
     def job(self) -> Job:
         """Return what the runner needs to know."""
-        return {**super().job(), "files": {}, "raises": True}
+        return {**super().job(), "files": {}, "may_raise": True}
 
 
 def find(root: Path) -> Iterator[Page]:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from pages import Page, Piece, Store, executed
+from pages import GALLERY, Store, executed
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -63,8 +63,8 @@ class Provenance:
         self.ran = {}
         for page in executed(store.root):
             if store.fresh(page):
-                name = docname(page)
-                self.ran[name] = max(store.day(page), self.ran.get(name, ""))
+                ran = self.ran.get(page.docname, "")
+                self.ran[page.docname] = max(store.day(page), ran)
 
     def put(
         self,
@@ -93,21 +93,11 @@ class Provenance:
             }
 
 
-def docname(page: Page) -> str:
-    """Return the name that Sphinx has for the page that shows some code."""
-    name = Path(page.name)
-    if isinstance(page, Piece):
-        return name.parent.as_posix()
-    if name.parts[0] == "examples":
-        return Path("auto_examples", *name.with_suffix("").parts[1:]).as_posix()
-    return name.with_suffix("").relative_to("docs").as_posix()
-
-
 def source_of(app: Sphinx, page: str) -> str:
     """Return the file of the repository in which a page is written."""
     root = Path(app.confdir).parent
     kind, *rest = Path(page).parts
-    if kind == "auto_examples":
+    if kind == GALLERY:
         script = Path("examples", *rest)
         header = script.with_name("GALLERY_HEADER.rst")
         return (header if script.name == "index" else script.with_suffix(".py")).as_posix()

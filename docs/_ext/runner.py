@@ -13,7 +13,7 @@ cannot change what another one shows, and may come in any order. It runs
 
 What it shows is kept block by block: what it prints, the value that the block ends on, as
 text, HTML and Markdown, and its figures, in two sizes. So are the names of what it calls
-(:mod:`calls`), and the folders of the package that it reads (see :mod:`pages`).
+(:mod:`call_recorder`), and the folders of the package that it reads (see :mod:`pages`).
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, Any, NotRequired, TypedDict, cast
+from typing import IO, Any, NamedTuple, NotRequired, TypedDict, cast
 
-import calls
+from call_recorder import CallRecorder
 
 
 class Block(TypedDict):
     """Code of a page, the line on which it starts, and the tags of its cell.
 
-    A block that starts anew sees no name that a block before it has made.
+    A block that ``forgets`` sees no name that a block before it has made.
     """
 
     line: int
     code: str
     tags: list[str]
-    anew: NotRequired[bool]
+    forgets: NotRequired[bool]
 
 
 class Job(TypedDict):
@@ -66,8 +66,8 @@ class Job(TypedDict):
 
     Its place and the files are given as paths below a folder of its own; the value of a
     file says where it is copied from; without one, the place holds the code of the blocks.
-    ``strict`` makes warnings errors; what a page raises is shown if ``raises`` says so, and
-    what it warns of, too.
+    ``strict`` makes warnings errors. Of a page that ``may_raise`` the error is shown, and
+    what it warns of, too; of another it is a failure.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Job(TypedDict):
     files: dict[str, str]
     blocks: list[Block]
     strict: bool
-    raises: bool
+    may_raise: bool
 
 
 class Order(TypedDict):
@@ -125,7 +125,7 @@ class Result(TypedDict):
 
 #: What torch says of its own code, on the first use of forward mode or of distributed
 #: optimizers, from 2.14 on.
-OF_TORCH = "`torch.jit.(script|interface)` is deprecated"
+TORCH_DEPRECATES = "`torch.jit.(script|interface)` is deprecated"
 EVERYTHING = "*"  # in the place of folders: the page starts other processes
 
 
@@ -137,9 +137,9 @@ def run(order: Order) -> Iterator[Result]:
     os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
     os.environ["MPLBACKEND"] = "agg"
     importlib.import_module("py_mini_racer")  # for us, and for no script
-    reads = Reads(order["package"])
-    finder = Only([*order["importable"]], order["package"])
-    install(finder, reads)
+    allowed = AllowedImports([*order["importable"]], order["package"])
+    sandbox = Sandbox(allowed, FoldersRead(order["package"]))
+    sandbox.enter()
     for module in [*order["preload"], order["package"]]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -148,10 +148,10 @@ def run(order: Order) -> Iterator[Result]:
             importlib.import_module("certified")
     gc.freeze()  # a page that collects looks at its own objects, not at all of torch's
     with tempfile.TemporaryDirectory() as folder:
-        yield from side_by_side(order, (Path(folder), finder, reads))
+        yield from side_by_side(order, sandbox, Path(folder))
 
 
-def side_by_side(order: Order, around: Surroundings) -> Iterator[Result]:
+def side_by_side(order: Order, sandbox: Sandbox, inside: Path) -> Iterator[Result]:
     """Run each page in a child of its own; yield what came of it, as it comes."""
     forks = "fork" in multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("fork" if forks else "spawn")
@@ -161,7 +161,7 @@ def side_by_side(order: Order, around: Surroundings) -> Iterator[Result]:
         while waiting and len(running) < order["processes"]:
             job = waiting.popleft()
             receiver, sender = context.Pipe(duplex=False)
-            child = context.Process(target=run_alone, args=(job, around, sender))
+            child = context.Process(target=run_alone, args=(job, sandbox, inside, sender))
             child.start()
             sender.close()
             running[receiver] = job, child, time.monotonic()
@@ -194,7 +194,7 @@ def failed(reason: str) -> Result:
     return Result(name="", seconds=0.0, failure=reason, shown=[], calls={}, folders=[])
 
 
-class Only(MetaPathFinder):
+class AllowedImports(MetaPathFinder):
     """Finds what the standard library, the package, and some distributions have to import.
 
     It stands where Python's own finder stood, and asks it; of the folder of what is
@@ -228,72 +228,74 @@ class Only(MetaPathFinder):
         return PathFinder.find_spec(name, path, target)
 
 
-class Reads:
+class FoldersRead:
     """Which folders of the package this process has read: of modules, and of other files.
 
     Attributes:
-        folders: The names of the folders, below that of the package, whose name is ``""``.
+        names: The folders, below that of the package, whose name is ``""``.
     """
 
     def __init__(self, package: str) -> None:
         spec = importlib.util.find_spec(package)
         self.root = Path(spec.origin).resolve().parent if spec and spec.origin else None
         self.start = f"{self.root}{os.sep}"
-        self.folders = set[str]()
+        self.names = set[str]()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take down what is opened or listed; an audit hook."""
         if event in {"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"}:
-            self.folders.add(EVERYTHING)
+            self.names.add(EVERYTHING)
         elif event in {"open", "os.listdir", "os.scandir"} and self.root:
             file = arguments[0]
             if isinstance(file, str) and f"{file}{os.sep}".startswith(self.start):
                 path = Path(file) if event != "open" else Path(file).parent
                 parts = path.relative_to(self.root).parts
-                self.folders.add("/".join(p for p in parts if p != "__pycache__"))
+                self.names.add("/".join(p for p in parts if p != "__pycache__"))
 
 
-Surroundings = tuple[Path, Only, Reads]
+class Sandbox(NamedTuple):
+    """What pages may import, and what they read."""
 
+    allowed: AllowedImports
+    read: FoldersRead
 
-def install(finder: Only, reads: Reads) -> None:
-    """Put both to work in this process, unless it was forked from one where they are."""
-    if finder not in sys.meta_path:
-        sys.meta_path[sys.meta_path.index(PathFinder)] = finder
-        sys.addaudithook(reads.note)
+    def enter(self) -> None:
+        """Put both to work in this process, if they are not: a fork of one has them."""
+        if self.allowed not in sys.meta_path:
+            sys.meta_path[sys.meta_path.index(PathFinder)] = self.allowed
+            sys.addaudithook(self.read.note)
 
 
 # -- In the child ----------------------------------------------------------------------
 
 
-def run_alone(job: Job, around: Surroundings, sender: Connection) -> None:
+def run_alone(job: Job, sandbox: Sandbox, inside: Path, sender: Connection) -> None:
     """Run a page and send its result, with what it should not have said."""
     gc.enable()
     keep_from_forks(sender)
     page = os.getpid()
-    inside, finder, reads = around
-    install(finder, reads)
-    reads.folders.discard(EVERYTHING)  # to fork this process is none of the page's
+    sandbox.enter()
+    sandbox.read.names.discard(EVERYTHING)  # to fork this process is none of the page's
     folder = Path(tempfile.mkdtemp(dir=inside))
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 1)
-        os.dup2(said.fileno(), 2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 1)
+        os.dup2(written.fileno(), 2)
         try:
-            result = execute(job, folder, finder)
+            result = execute(job, folder, sandbox.allowed)
         except BaseException:
             result = failed(traceback.format_exc())
         if os.getpid() != page:
             os._exit(0)  # the page has forked it, and it has come to the end of its code
         sys.stderr.flush()
-        said.seek(0)
-        noise = said.read().decode(errors="replace")
+        written.seek(0)
+        noise = written.read().decode(errors="replace")
         if noise and not result["failure"]:
             result = failed(f"written to standard error:\n{noise}")
-        sender.send({**result, "folders": sorted(reads.folders)})
+        sender.send({**result, "folders": sorted(sandbox.read.names)})
     os._exit(0)  # without waiting for threads, such as those of a process group
 
 
-def execute(job: Job, folder: Path, finder: Only) -> Result:
+def execute(job: Job, folder: Path, allowed: AllowedImports) -> Result:
     """Run the blocks of a page one after the other, in a folder that was empty."""
     page = folder / job["place"]
     for name, source in job["files"].items():
@@ -304,40 +306,40 @@ def execute(job: Job, folder: Path, finder: Only) -> Result:
         page.write_text("".join(b["code"] for b in job["blocks"]), encoding="utf-8")
     os.chdir(page.parent)
     sys.argv, sys.path[0] = [str(page)], str(page.parent)  # as `python page` has them
-    main = new_main()
-    noting = calls.Noting(page)
+    main = empty_main()
+    recorder = CallRecorder(page)
     if job["strict"]:
         warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
-    warnings.filterwarnings("ignore", OF_TORCH, FutureWarning)
+    warnings.filterwarnings("ignore", TORCH_DEPRECATES, FutureWarning)
     if page.suffix != ".py":
-        sys.meta_path[sys.meta_path.index(finder)] = PathFinder
-    elif not job["raises"]:
-        noting.read(page.read_text(encoding="utf-8"))
+        sys.meta_path[sys.meta_path.index(allowed)] = PathFinder
+    elif not job["may_raise"]:
+        recorder.find_calls(page.read_text(encoding="utf-8"))
     shown = []
     for number, block in enumerate(job["blocks"]):
-        if block.get("anew"):
-            main = new_main()
+        if block.get("forgets"):
+            main = empty_main()
         if page.suffix == ".py":
             file, text = str(page), "\n" * (block["line"] - 1) + block["code"]
         else:  # prose may move what is a cell
             file, text = f"{page.name}, cell {number}", block["code"]
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         parts: dict[str, Any] = {}
-        with taken_down(parts) if job["raises"] else contextlib.nullcontext():
-            parts |= show(text, file, vars(main), noting, block["tags"])
+        with recording_raised(parts) if job["may_raise"] else contextlib.nullcontext():
+            parts |= show(text, file, vars(main), recorder, block["tags"])
         shown.append(cast("Shown", {"line": block["line"], **parts}))
-    return {**failed(""), "shown": shown, "calls": noting.notes}
+    return {**failed(""), "shown": shown, "calls": recorder.notes}
 
 
-def new_main() -> types.ModuleType:
+def empty_main() -> types.ModuleType:
     """Put an empty module in the place of the program."""
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     return main
 
 
 def show(
-    code: str, file: str, names: dict[str, Any], noting: calls.Noting, tags: list[str]
+    code: str, file: str, names: dict[str, Any], recorder: CallRecorder, tags: list[str]
 ) -> dict[str, Any]:
     """Run one block; return the parts of what it shows that are not empty."""
     tree = ast.parse(code, file)
@@ -348,17 +350,17 @@ def show(
     error = contextlib.redirect_stderr(warned) if quiet else contextlib.nullcontext()
     with contextlib.redirect_stdout(printed), error:
         value = None
-        with noting:
+        with recorder:
             exec(compile(tree, file, "exec", dont_inherit=True), names)
             if isinstance(last, ast.Expr):
                 whole = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
                 value = eval(whole, names)
-        noting.look(names)
+        recorder.note_variables(names)
         if value is not None:
             if certified := sys.modules.get("certified"):
                 shown["certified"] = certified.certify(value)
-            shown["html"] = rich(value, "_repr_html_")
-            shown["markdown"] = rich(value, "_repr_markdown_")
+            shown["html"] = represented(value, "_repr_html_")
+            shown["markdown"] = represented(value, "_repr_markdown_")
             shown["text"] = repr(value)
     shown |= {"stdout": printed.getvalue(), "stderr": warned.getvalue()}
     shown["figures"] = list(figures())
@@ -366,14 +368,14 @@ def show(
 
 
 @contextlib.contextmanager
-def taken_down(parts: dict[str, Any]) -> Iterator[None]:
+def recording_raised(parts: dict[str, Any]) -> Iterator[None]:
     """Add the error and the warnings that come up, also those torch shows only once."""
     raised: list[tuple[str, str]] = []
     if torch := sys.modules.get("torch"):
         torch.set_warn_always(True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", OF_TORCH)
+        warnings.filterwarnings("ignore", TORCH_DEPRECATES)
         try:
             yield
         except Exception as error:
@@ -383,7 +385,7 @@ def taken_down(parts: dict[str, Any]) -> Iterator[None]:
         parts["raised"] = raised
 
 
-def rich(value: object, method: str) -> str | None:
+def represented(value: object, method: str) -> str | None:
     """Return a value as one of its methods shows it, if it has that."""
     if isinstance(value, type) or not hasattr(value, method):
         return None

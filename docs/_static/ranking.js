@@ -3,7 +3,7 @@
 // word, typos, and other names of the same thing (same.txt). A record is one heading with
 // what stands under it; its names are the heading and the wordings in which people ask for
 // it, each of which is compared as a whole. Nothing here touches a page, so that tests can
-// ask without one.
+// ask without one, and search_index.py has texts cut into words by the same functions.
 const APOSTROPHE = /(?<=\p{L})['’](?:s(?![\p{L}\p{N}_])|(?=\p{L}))/gu; // "doesn't" is one word
 const WORD = /[\p{L}\p{N}]+/gu;
 // What counts as a whole, too: a name such as zero_grad, an attribute such as .data, and an
@@ -86,7 +86,6 @@ const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|
 // Two things that are compared, not "before or after".
 const VERSUS = /(?!before\b)\b(\S+)\s+(?:vs\.?|versus|or|(?:the\s+)?same\s+as)\s+(\S+)|between\s+(\S+)\s+and\s+(\S+)/gi;
 const LIBRARIES = "accelerate accelerator captum deepspeed lightning opacus trainer";
-const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
 
 // How somebody wants to be answered, which says nothing of what they ask.
 const MANNER = /\bin (?:simple|plain|easy|other|a few|layman'?s) (?:words|terms)\b|\blike i'?m (?:5|five)\b|\beli5\b|\bfor (?:dummies|beginners)\b/gi;
@@ -146,7 +145,9 @@ const inWords = (pattern) => pattern
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
 // best first, and `asks`, which tells the words that count; its own `records` are all.
 const ranker = (index, messages, W = WEIGHTS) => {
-  const { common, same } = index;
+  const { common, same, areas = {} } = index;
+  const areaOf = (url) => Object.keys(areas).find((area) =>
+    areas[area].some((start) => url.startsWith(start)));
   const silent = new Set(common);
   const stems = new Map(); // most words come often
   const stem = (word) => {
@@ -180,23 +181,24 @@ const ranker = (index, messages, W = WEIGHTS) => {
   });
   for (const record of records) {
     const { id, url, page, title, asked } = record;
-    const titles = (url.startsWith("glossary") ? title.split(", ") : [title]).map((name) =>
+    const area = record.area = areaOf(url);
+    const titles = (area === "term" ? title.split(", ") : [title]).map((name) =>
       ({ own: [...new Set(terms(name))], length: splitWords(name).length }));
     const many = sum(asked.map(({ own }) => own.length)) / WORDINGS;
     const wording = W.wording * Math.min(1.5, 1 / (1 - W.wordings + W.wordings * many));
     for (const { own } of titles) for (const term of own) count(term, id, W.title);
     for (const { own } of asked) for (const term of own) count(term, id, wording);
     record.names = [...titles, ...asked];
-    record.special = url.startsWith("errors/") ? []
+    record.special = area === "message" ? []
       : titles.flatMap(({ own }) => own.filter((term) => special.has(term)));
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (!/^(auto_examples|errors|fix)\//.test(url)) record.whole = undefined;
-    const kind = url.startsWith("errors/") ? W.message
-      : url.startsWith("fix/") ? W.fix
-      : LISTS.test(url) ? W.list
+    if (!["example", "fix", "message"].includes(area)) record.whole = undefined;
+    const kind = area === "message" ? W.message
+      : area === "fix" ? W.fix
+      : area === "list" ? W.list
       : !page ? W.page
-      : url.startsWith("answers/") ? W.answer
-      : url.startsWith("glossary") ? W.term : 1;
+      : area === "answer" ? W.answer
+      : area === "term" ? W.term : 1;
     const more = 1 + W.linked * Math.log(1 + record.links);
     record.kind = kind * more;
     if (kind === W.message && !page) record.quoted = W.page * more;
@@ -391,8 +393,8 @@ const ranker = (index, messages, W = WEIGHTS) => {
       const like = record.names.map((name) => likeness(name, shares, parts, total));
       const most = Math.max(...like);
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
-      const fits = raises && record.url.startsWith("errors/") ? W.raised
-        : defines && record.url.startsWith("glossary.html#") ? W.defined : 1;
+      const fits = raises && record.area === "message" ? W.raised
+        : defines && record.area === "term" && record.page ? W.defined : 1;
       const unasked = record.special.length && !record.special.some((term) => shares.has(term));
       const both = pairs.some((pair) =>
         record.names.some(({ own }) => pair.every((term) => own.includes(term))));

@@ -40,13 +40,13 @@ def fewest(pattern: Any, mode: Mode | None = None) -> tuple[Mode, Ints]:
         for part in ("indptr", "indices")
     )
     best: tuple[Mode, Ints] | None = None
-    for mode in sorted(bounds, key=bounds.__getitem__):
-        if best is not None and (best[1].max(initial=0) < bounds[mode] or symmetric):
+    for tried in sorted(bounds, key=bounds.__getitem__):
+        if best is not None and (best[1].max(initial=0) < bounds[tried] or symmetric):
             break  # no fewer colours are to be had
-        ways = (pattern, across) if mode == "reverse" else (across, pattern)
-        colors = color(*ways, int(bounds[mode]))
+        ways = (pattern, across) if tried == "reverse" else (across, pattern)
+        colors = color(*ways, int(bounds[tried]))
         if best is None or colors.max(initial=0) < best[1].max(initial=0):
-            best = mode, colors
+            best = tried, colors
     assert best is not None  # the first mode has no rival
     return best
 

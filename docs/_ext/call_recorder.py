@@ -19,7 +19,7 @@ from types import BuiltinMethodType, CodeType, FrameType, ModuleType
 from typing import Any
 
 
-class Noting:
+class CallRecorder:
     """A context in which a script, or a part of it, runs and its calls are noted.
 
     Attributes:
@@ -33,13 +33,13 @@ class Noting:
         self.notes: dict[str, list[str]] = {}
         self.seen: set[tuple[CodeType, int]] = set()
 
-    def read(self, text: str) -> None:
+    def find_calls(self, text: str) -> None:
         """Find the calls in the text of the script; without it, none is noted."""
         found = list(calls(text))
         self.ends = {where: (name.rpartition(".")[2], end) for where, name, end in found}
         self.methods = {end: name for _, name, end in found if "." in name}
 
-    def look(self, names: dict[str, Any]) -> None:
+    def note_variables(self, names: dict[str, Any]) -> None:
         """Note classes, and the methods that were not seen, such as those that yield.
 
         ``names`` are the variables after a part of the script.

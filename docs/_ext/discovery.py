@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from sphinx.application import Sphinx
 
 import search_index
+from files import write_file
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         file = Path(app.outdir, "sitemap.xml")
         if app.config.html_baseurl:
-            search_index.write_file(file, "\n".join(sitemap(app)) + "\n")
+            write_file(file, "\n".join(sitemap(app)) + "\n")
         else:
             file.unlink(missing_ok=True)
 
