@@ -237,9 +237,9 @@ pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 # .. dropdown:: Answer
 #
 #    Four, because columns that are four apart never meet in a row:
-#    ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c`` from 0 to
-#    3. If we only group columns, three pushes are too few, because the four columns of one
-#    row all need different colours. (:ref:`a-jacobian-of-zeros`)
+#    ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c`` from 0
+#    to 3. If we only group columns, three pushes are too few, because the four columns of
+#    one row all need different colours. (:ref:`a-jacobian-of-zeros`)
 
 colour = torch.arange(503) % 4
 windows = torch.arange(503).unfold(0, 4, 1)  # the four inputs of each output
