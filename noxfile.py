@@ -72,6 +72,12 @@ def uses_package_alone(test: str) -> bool:
     return "pullback" in names and not names & OF_PAGES
 
 
+def check_style(session: nox.Session) -> None:
+    """Have ruff look at everything."""
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
 def only(session: nox.Session, otherwise: str) -> list[str]:
     """Return the option that executes the pages with a part in their names (-- PART)."""
     return ["-D", f"execution_pages={[*session.posargs, otherwise][0]}"]
@@ -240,8 +246,7 @@ def package(session: nox.Session) -> None:
 def style(session: nox.Session) -> None:
     """Check style and docstrings with ruff alone, in seconds."""
     session.install("-c", str(PINS), "ruff")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
+    check_style(session)
 
 
 @nox.session(default=False)
@@ -255,8 +260,7 @@ def lint(session: nox.Session) -> None:
     for schema, files in hosts.items():
         session.run("check-jsonschema", "--builtin-schema", schema, *map(str, files))
     session.run("zizmor", "--offline", "--min-severity", "medium", ".github")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
+    check_style(session)
     session.run("mypy")
 
 

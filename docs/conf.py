@@ -204,4 +204,5 @@ epub_use_index = False
 def setup(app):
     """Leave .ipynb to sphinx-gallery, whose notebooks are downloads and not sources."""
     app.registry.source_suffix.pop(".ipynb", None)
-    app.connect("build-finished", lambda *_: gc.freeze(), priority=999)  # nor at the end
+    # Python itself collects once more when it ends; of these objects it then walks none.
+    app.connect("build-finished", lambda *_: gc.freeze(), priority=999)

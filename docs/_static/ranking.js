@@ -145,7 +145,7 @@ const inWords = (pattern) => pattern
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
 // best first, and `asks`, which tells the words that count; its own `records` are all.
 const ranker = (index, messages, W = WEIGHTS) => {
-  const { common, same, areas = {} } = index;
+  const { common, same, areas = {} } = index; // one that a browser has kept may have no areas
   const areaOf = (url) => Object.keys(areas).find((area) =>
     areas[area].some((start) => url.startsWith(start)));
   const silent = new Set(common);
