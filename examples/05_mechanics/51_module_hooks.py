@@ -84,8 +84,8 @@ times(torch.ones(1, requires_grad=True), 3).backward()
 # *"... is a view and is being modified inplace", with a ReLU(inplace=True) after the
 # layer.* To see the cotangents of a module, the full hook passes the module's output
 # through a Function of its own, and hands on what this Function returns, which is a view.
-# Such a view may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the output of
-# the layer (:ref:`module-hook-relu`):
+# Such a view may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the
+# output of the layer (:ref:`module-hook-relu`):
 
 for after in (nn.ReLU(inplace=True), nn.ReLU(inplace=False)):
     try:
