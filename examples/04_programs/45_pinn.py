@@ -181,8 +181,8 @@ for name, found in learned.items():
 #
 # An equation in the plane has an ``x`` and a ``y``, or a place and a time. If you keep them
 # in two tensors of shape ``(N, 1)``, one call gives both first derivatives. Here
-# :math:`u=x^2y^3` stands in for a network, so that you can check the numbers. The order of a
-# mixed derivative does not matter for a smooth u: :math:`u_{xy}=u_{yx}`.
+# :math:`u=x^2y^3` stands in for a network, so that you can check the numbers. For a smooth
+# u the order of a mixed derivative does not matter: :math:`u_{xy}=u_{yx}`.
 # (If an input drops out of a derivative, as ``y`` does of :math:`u_x` for a sum like
 # :math:`x^2+y^3`, pass ``materialize_grads=True``, and it gets zeros.)
 
