@@ -151,7 +151,7 @@ watch(model, look_backward)(batch).mean().backward()
 # pass that called this operation. Here the operation is the square: in its backward rule,
 # the infinity that comes from the root is multiplied by 0. As here, the operation that is
 # named need not be the cause: it is the first one that returns a NaN, and the infinity came
-# from the operation whose backward pass ran just before, the root. So look there, too, for a
+# from the operation whose backward pass ran right before it, the root. So look there, too, for a
 # root, a logarithm, a norm or a division at 0. Anomaly mode is slow, so use it only for the
 # replay, around both passes:
 
