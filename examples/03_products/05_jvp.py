@@ -20,9 +20,10 @@ in a single pass that needs no graph.
 #    Ju=u_1\begin{bmatrix}x_2\\1\\0\end{bmatrix}+u_2\begin{bmatrix}x_1\\1\\2x_2\end{bmatrix}
 #
 # The :term:`tangent` ``u`` has the shape of ``x``. The product :math:`Ju` is a sum of
-# *columns* and has the shape of ``y``. A :term:`cotangent` ``v`` is the mirror image of a
-# tangent. You pass a cotangent in the shape of ``y``, and its product :math:`v^\top J` has
-# the shape of ``x``. Here is :math:`Ju` at :math:`(2,3)`, printed below ``f(x)``:
+# *columns* and has the shape of ``y``. With a :term:`cotangent` ``v``, which is what you
+# pass to ``backward``, the shapes are the other way round: ``v`` has the shape of ``y``,
+# and its product :math:`v^\top J` has the shape of ``x``. Here is :math:`Ju` at
+# :math:`(2,3)`, printed below ``f(x)``:
 
 import torch
 

@@ -114,8 +114,11 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # ------------------------------------------------
 #
 # Multiply a vector by H, scale it to length 1, and repeat. This finds the eigenvalue that
-# is largest in *size*. We print it next to the largest eigenvalue computed from the whole
-# H:
+# is largest in *size*. A strongly negative eigenvalue can therefore win, and
+# :ref:`sharpness` says what to do then. Take the gradient by ``autograd.grad``, as
+# ``slopes`` does, and not by ``backward(create_graph=True)``: that leaves a graph in
+# ``.grad``, in a cycle that keeps memory (:ref:`create-graph-cycle`). We print the
+# eigenvalue next to the largest one computed from the whole H:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -198,6 +201,7 @@ torch.testing.assert_close(*still)
 # have negative eigenvalues, and :ref:`trace-and-norm` estimates a trace from products.
 #
 # .. asked: Hessian-vector product of a network; hvp with dropout or batch norm; Hessian
-#    over the whole data set; hvp in mini-batches; Hessian of the training loss
+#    over the whole data set; hvp in mini-batches; Hessian of the training loss; sharpness
+#    of a ResNet at the end of training; top eigenvalue with BatchNorm and batches
 # .. words: whole data set, noise, eval mode, accumulate, loader, sharpness of the minimum,
 #    top eigenvalue

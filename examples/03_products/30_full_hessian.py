@@ -175,6 +175,24 @@ print(value, g)
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
+# *"... should contain a single element", and my network has 3 inputs and 2 outputs.*
+# ``torch.autograd.functional.hessian`` takes a function with one output only
+# (:ref:`error-hessian-single-element`). :func:`torch.func.hessian` takes one with several
+# outputs, and returns a Hessian for each of them. The other way is one call for each
+# component:
+
+two = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+three = torch.ones(3)
+try:
+    torch.autograd.functional.hessian(two, three)
+except RuntimeError as error:
+    print(error)
+each = [torch.autograd.functional.hessian(lambda x, i=i: two(x)[i], three) for i in (0, 1)]
+torch.testing.assert_close(torch.stack(each), torch.func.hessian(two)(three))
+print(tuple(torch.func.hessian(two)(three).shape))
+print("a batch of 5:", tuple(torch.vmap(torch.func.hessian(two))(torch.ones(5, 3)).shape))
+
+# %%
 # *What if I have a batch?* ``hessian`` expects one number from the function. A network that
 # returns shape ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all
 # samples. The shape of the result is the shape of y, followed twice by the shape of x, and
@@ -211,6 +229,7 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 # no symmetry, and :ref:`jacobian-of-parameters` is about the Jacobian of a whole module.
 #
 # .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
-#    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian
+#    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian;
+#    second derivatives of both outputs of a network with 3 inputs and 2 outputs
 # .. words: matrix of second derivatives, symmetric, covariance, standard errors, Laplace
 #    approximation, Newton step, saddle, eigenvalues

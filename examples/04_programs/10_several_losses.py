@@ -259,6 +259,7 @@ assert (front[1:, 1] < front[:-1, 1]).all()
 # .. asked: two losses one backward; several losses; add losses or call backward for
 #    each; multi-task loss; backward on each loss separately; retain_graph with two
 #    losses; sum of losses; combine losses; combine regression and classification loss;
-#    main loss and auxiliary loss; add a second loss; train two heads
+#    main loss and auxiliary loss; add a second loss; train two heads; two heads share one
+#    encoder, loss_a.backward(retain_graph=True) and then loss_b.backward()
 # .. words: combine, alpha, lambda, balance, multi task, total loss, add them up,
 #    regulariser, two objectives, separate backward, joint training, weighted sum of losses

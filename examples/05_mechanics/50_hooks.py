@@ -92,10 +92,14 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# With a hook you can clip a cotangent as it passes, or flip its sign, so that the features
-# learn to deceive the head (:ref:`gradient-reversal`). To clip the gradient of a parameter,
-# see :ref:`hook-or-final-clamp`. Here are two hooks on ``h``. The first one clips, and the
-# second one flips the sign:
+# With a hook you can scale or clip a cotangent as it passes, or flip its sign, so that the
+# features learn to deceive the head (:ref:`gradient-reversal`). To clip the gradient of a
+# parameter, see :ref:`hook-or-final-clamp`. What the hook returns counts for everything
+# that ``h`` was computed from. What comes *after* ``h`` in the forward pass, and what lies
+# on other paths, keeps its gradient (:ref:`change-v`). Here are two hooks on ``h``. The
+# first one clips, and the second one flips the sign. ``features`` comes before ``h``, so
+# its gradient is clipped and flipped; ``head`` is multiplied by ``h``, and its gradient
+# stays as it was:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)

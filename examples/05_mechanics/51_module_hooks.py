@@ -5,11 +5,12 @@ A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
 You want to see or change the gradients of a module, and you register a hook on the module.
-The hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready,
-and it sees them together with the cotangents of the outputs. If no input needs a gradient,
-the hook sees None in place of the inputs' cotangents. It does not see tensors in a list or
-dict, or tensors passed by keyword. What the hook returns replaces the inputs' cotangents,
-but not the gradient of any weight.
+In the backward pass the hook runs after the gradients with respect to the module's *inputs*
+have been computed. PyTorch passes it two tuples: ``grad_input``, the
+:term:`cotangents <cotangent>` of the inputs, and ``grad_output``, those of the outputs. If
+no input needs a gradient, the hook sees None in place of the inputs' cotangents. It does
+not see tensors in a list or dict, or tensors passed by keyword. What the hook returns
+replaces the inputs' cotangents, but not the gradient of any weight.
 """
 
 # %%
@@ -78,6 +79,19 @@ class Times(nn.Module):
 times = Times()
 times.register_full_backward_hook(show)
 times(torch.ones(1, requires_grad=True), 3).backward()
+
+# %%
+# *"... is a view and is being modified inplace", with a ReLU(inplace=True) after the
+# layer.* To see the cotangents of a module, the full hook passes the module's output
+# through a Function of its own, and hands on what this Function returns, which is a view.
+# Such a view may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the
+# output of the layer (:ref:`module-hook-relu`):
+
+for after in (nn.ReLU(inplace=True), nn.ReLU(inplace=False)):
+    try:
+        print(after, nn.Sequential(layer, after)(torch.ones(1, 2)).shape)
+    except RuntimeError as error:
+        print(after, str(error).partition(". ")[0])
 
 # %%
 # *My hook is not called.* Then the layer is frozen and its input is data, or the forward

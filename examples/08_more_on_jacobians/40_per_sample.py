@@ -52,7 +52,9 @@ ax = pullback.plot.heatmap(full.reshape(10, 15), title=title)
 # Pass a ``v`` that is 1 at output ``k`` of every sample, and 0 elsewhere. The product
 # gives row ``k`` of every block at once. This ``v`` is one-hot over the outputs, and uses
 # the :term:`ones trick` over the samples. So you need two products for two outputs,
-# however large the batch is. Summing column ``k`` of ``Y`` passes exactly this ``v``:
+# however large the batch is. Summing column ``k`` of ``Y`` passes exactly this ``v``. The
+# sum does not mix the samples: each output depends on its own sample only, so the other
+# terms of the sum add zeros to this sample's gradient:
 
 leaf = X.clone().requires_grad_()
 Y = f(leaf)
@@ -191,5 +193,7 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 # :ref:`mixing-samples` is for functions that mix the samples.
 #
 # .. asked: Jacobian for every sample; batched Jacobian; (B, m, B, n) Jacobian;
-#    vmap(jacrev)
+#    vmap(jacrev); (B, out, B, in) mostly zeros, loop over samples slow; batch Jacobian by
+#    a loop over y[:, i].sum(): why is summing over the batch allowed, does it not mix the
+#    samples
 # .. words: batch, each row, blocks, diagonal blocks, sum over the batch, (B, m, n)

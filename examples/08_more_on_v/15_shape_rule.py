@@ -94,8 +94,10 @@ print(p.grad, q.grad)
 # %%
 # For a matrix ``y`` the rule is the same. The squares of a ``(5, 3)`` matrix want a ``v``
 # of shape ``(5, 3)``. The entries of ``v`` are weights on the outputs. They are not weights
-# of the model, and so ``v`` needs no ``requires_grad``. As long as you call ``backward``
-# only once, you need not keep the graph either:
+# of the model, and so ``v`` needs no ``requires_grad``. It needs the flag only if you want
+# to differentiate the result with respect to ``v`` itself, and then together with
+# ``create_graph=True`` (:ref:`v-requires-grad`). As long as you call ``backward`` only
+# once, you need not keep the graph either:
 
 M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 (M**2).backward(torch.ones(5, 3))
@@ -180,5 +182,8 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 # mathematics and what it means in PyTorch.
 #
 # .. asked: shape of the gradient argument; v like x or like y; shape rule; broadcasting
-#    of v; () and (1,) gradients; v of the wrong shape
+#    of v; () and (1,) gradients; v of the wrong shape; does the vector I pass to backward
+#    need to be float, on the same device, a tensor, with requires_grad; backward([1., 1.,
+#    1.]) raised a TypeError, what are the rules; backward(torch.ones_like(inp)) from the
+#    docs: shape of the input or of the output
 # .. words: broadcast, (1,), (), column, refuse, mismatch, scalar, size one
