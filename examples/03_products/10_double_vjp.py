@@ -139,6 +139,10 @@ with sdpa_kernel(SDPBackend.MATH):
 torch.testing.assert_close(*both)
 
 # %%
+# A part of f that runs under ``torch.no_grad()`` is a constant for the trick, but not for
+# forward mode. Use ``detach()`` for what is to be constant in both
+# (:ref:`jacobian-times-vector` shows it).
+#
 # As a check, we compare the results of the trick with formulas, and with forward mode where
 # the operations have a rule for it:
 

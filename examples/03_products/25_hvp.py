@@ -42,10 +42,12 @@ print(from_number, Hu)
 
 # %%
 # The first way makes the number ``g @ u`` and takes its gradient. In the second way, ``u``
-# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. Both ways
-# take a backward pass through another backward pass, which is called *reverse over
-# reverse*. With :mod:`torch.func` you can also mix the modes, in two orders. You can take a
-# JVP of the gradient, or the gradient of a JVP:
+# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. The
+# curvature of f in the direction ``u`` is the dot product ``u @ Hu``
+# (:ref:`curvature-along-a-direction`). Both ways take a backward pass through another
+# backward pass, which is called *reverse over reverse*. With :mod:`torch.func` you can also
+# mix the modes, in two orders. You can take a JVP of the gradient, or the gradient of a
+# JVP:
 
 grad = torch.func.grad(f)
 point = x.detach()

@@ -20,7 +20,8 @@ needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest 
 #    \texttt{x.grad}=\frac{\partial L}{\partial a}+i\,\frac{\partial L}{\partial b} .
 #
 # In the notation of Wirtinger, this is twice the derivative with respect to the
-# conjugate, :math:`2\,\partial L/\partial\bar x`.
+# conjugate, :math:`2\,\partial L/\partial\bar x`. For a real L the derivative with respect
+# to x itself, :math:`\partial L/\partial x`, is ``x.grad.conj() / 2``.
 #
 # C→R
 # ---

@@ -177,7 +177,8 @@ except RuntimeError as error:
 # no weights with the critic they do the same. But in the
 # second form the advantage is part of the graph, and the critic is trained to make the
 # product small, which is not its task. As ``v`` it receives nothing. Write
-# ``advantage.detach()`` in the product:
+# ``advantage.detach()`` in the product, and train the critic with a loss of its own, such
+# as ``advantage.square().mean()``, which is smallest at the average reward:
 
 action = Categorical(logits=theta).sample((32,))
 log_prob = theta.log_softmax(0)[action]
@@ -188,6 +189,7 @@ for name, A in (("as it is", advantage), ("detached", advantage.detach())):
     product = (-log_prob * A).sum()
     _, of_critic = torch.autograd.grad(product, both, retain_graph=True, allow_unused=True)
     print(f"{name}: the critic gets", None if of_critic is None else "a gradient")
+(by_own_loss,) = torch.autograd.grad(advantage.square().mean(), critic, retain_graph=True)
 
 # %%
 # **Rewards from inference mode.** In GRPO and PPO the rewards often come from a model that
@@ -260,6 +262,7 @@ for A in (advantage, advantage.detach()):
     (by_sum,) = torch.autograd.grad((-log_prob * A).sum(), theta, retain_graph=True)
     (by_v,) = torch.autograd.grad(log_prob, theta, -A.detach(), retain_graph=True)
     torch.testing.assert_close(by_sum, by_v)
+torch.testing.assert_close(by_own_loss, -2 * advantage.detach().mean())
 torch.testing.assert_close(of_ratio, as_v)
 exact_q = drawn * (pay - drawn @ pay)
 torch.testing.assert_close(with_log, exact_q)

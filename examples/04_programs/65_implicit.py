@@ -58,9 +58,9 @@ def solution(theta):
 #
 # In words: solve *one* linear system for ``a``, with ``v`` on its right-hand side and the
 # *transposed* :term:`Jacobian`, since ``v`` comes from the left. Then take one :term:`VJP`
-# with ``a``. For our fixed point :math:`g_y=h_y-I`. If we turn the sign of ``a``, both
-# minuses are gone, and the system reads :math:`a=v+h_y^\top a`. That is a fixed point
-# again, so the same ``solve`` finds it.
+# with ``a``. For our fixed point :math:`g_y=h_y-I`. If we put :math:`-a` in place of
+# ``a``, the minus in front of :math:`a^\top g_\theta` disappears, and the system reads
+# :math:`a=v+h_y^\top a`. That is a fixed point again, so the same ``solve`` finds it.
 #
 # The program
 # -----------

@@ -132,7 +132,7 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 # logsumexp is s, so the rule for logsumexp is :math:`G=v\,s`, where v is a single number.
 # For softmax itself, :math:`ds=s\odot dx-s\,(s\cdot dx)`. If we move the factors of both
 # terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs only the
-# output of softmax:
+# output of softmax. (:ref:`softmax-backward` has it for a batch of rows.)
 
 
 def logsumexp_rule(v, y, x):
