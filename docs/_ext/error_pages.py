@@ -120,8 +120,8 @@ def _what_you_see(message: Message, pieces: Pieces) -> list[str]:
     if not message.broken:
         return [
             *_text(f"{message.kinds[0]}: {message.title}"),
-            "Not reproduced here: it takes a GPU, several processes, another library or an "
-            "old release. The text is that of the sources named below.",
+            f"Not reproduced here: it takes {message.takes}. The text is that of the "
+            "sources named below.",
             "",
         ]
     if "broken" not in pieces:

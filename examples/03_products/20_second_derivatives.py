@@ -24,7 +24,8 @@ first
 
 # %%
 # ``create_graph=True`` has recorded how ``first`` depends on ``x``. So you can
-# differentiate ``first`` like any other result:
+# differentiate ``first`` like any other result. Without it ``first`` has no graph, and the
+# second call raises *element 0 of tensors does not require grad*:
 
 (second,) = torch.autograd.grad(first, x, torch.ones_like(first))
 second

@@ -135,6 +135,22 @@ title = "The Hessian of a small network's loss: symmetric, 13 by 13"
 ax = pullback.plot.heatmap(matrix, title=title, xlabel="parameter", ylabel="parameter")
 
 # %%
+# The other way is to make the loss a function of *one* vector. Inside of the function the
+# vector is cut into the dict of parameters. Its Hessian is the same matrix, in one piece:
+
+
+def loss_of_vector(vector):
+    pieces = vector.split([p.numel() for p in w.values()])
+    named = zip(w.items(), pieces, strict=True)
+    return loss({name: piece.view_as(p) for (name, p), piece in named})
+
+
+vector = torch.cat([p.flatten() for p in w.values()])
+in_one_piece = torch.func.hessian(loss_of_vector)(vector)
+torch.testing.assert_close(in_one_piece, matrix)
+in_one_piece.shape
+
+# %%
 # *I want the output, the gradient and the Hessian at once.* Nest the functions, and let
 # each one return the values of the function inside it as its ``aux``:
 

@@ -278,7 +278,9 @@ torch.testing.assert_close(again, whole[:2])
 # %%
 # **Next:** To compute an upstream gradient by hand, read :ref:`upstream`. If PyTorch does
 # not know your loss at all, read :ref:`external-loss`. To make the same cut in order to
-# save memory, read :ref:`gradient-cache`. For what ``detach`` and its relatives cut, read
+# save memory, read :ref:`gradient-cache`. The same cut lets you run the second half in
+# chunks, whose gradients add up in ``.grad`` of the leaf (:ref:`decoder-in-chunks`). For
+# what ``detach`` and its relatives cut, read
 # :ref:`no-grad-detach`.
 #
 # .. asked: split a model in two parts; pipeline parallel by hand; send gradients

@@ -232,7 +232,8 @@ print(torch.equal(w, start()[0]), scaler.get_scale())
 # walk goes through float16, so each needs the scale. The inner one is used in the middle of
 # the step, and ``unscale_`` knows nothing of it. So scale the scores, and divide by
 # ``get_scale()`` yourself, *before* the norm, which is not linear. The whole loss is scaled
-# again for ``backward``:
+# again for ``backward``. The forward pass stands in the ``autocast`` block, and the inner
+# ``grad`` outside of it:
 
 
 def critic_loss(w, scaler, divide=True):

@@ -150,8 +150,11 @@ watch(model, look_backward)(batch).mean().backward()
 # %%
 # Anomaly mode names the operation itself, and its warning shows the line of the *forward*
 # pass that called this operation. Here the operation is the square: in its backward rule,
-# the infinity that comes from the root is multiplied by 0. Anomaly mode is slow, so use it
-# only for the replay, around both passes:
+# the infinity that comes from the root is multiplied by 0. As here, the operation that is
+# named need not be the cause: it is the first one that returns a NaN, and the infinity came
+# from the operation whose backward pass ran right before it, the root. So look there, too,
+# for a root, a logarithm, a norm or a division at 0. Anomaly mode is slow, so use it only
+# for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -170,7 +173,10 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # and only for NaN. An infinite loss, or a loss that was NaN already, may pass unnoticed
 # (:ref:`masked-nan`). *A scaled run has infinite gradients now and then.* This is as it
 # should be: ``GradScaler`` tries large scales, and if a scale is too large, it skips the
-# step and lowers the scale (:ref:`grad-scaler-order`).
+# step and lowers the scale (:ref:`grad-scaler-order`). *You want to stop before the weights
+# are spoilt.* ``clip_grad_norm_(params, 1.0, error_if_nonfinite=True)`` raises before the
+# step where the norm is not finite. Without it every gradient becomes NaN or 0
+# (:ref:`clip-and-nan`).
 #
 # As a check, we mend the module ``Length``. Its slope is infinite only at the row of zeros.
 # With ``vector_norm``, whose slope at zeros is 0, the network trains on all three batches:

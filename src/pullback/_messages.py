@@ -26,6 +26,7 @@ OPTIONAL: dict[str, type] = {
     "older": list,
     "only_line": str,
     "only_from": str,
+    "takes": str,
     "unknown": dict,
     "shapes": dict,
 }
@@ -74,6 +75,7 @@ class Message:
             it, for words that Python itself raises.
         broken: Code that raises the message; empty where that takes a GPU, several
             processes, another library or an old release.
+        takes: What it takes to raise it, where ``broken`` is empty.
         fixed: The same task done right, to be copied; it prints its result.
         proof: Assertions that run after ``fixed``: that it does what it is to do.
         see: Labels of pages that tell more.
@@ -100,6 +102,7 @@ class Message:
     only_from: str = ""
     only_line: str = ""
     broken: str = ""
+    takes: str = "a GPU, several processes, another library or an old release"
     fixed: str = ""
     proof: str = ""
 
