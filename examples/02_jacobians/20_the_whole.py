@@ -272,6 +272,7 @@ assert torch.equal(moved[0], J[0])
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
 #    output; get all rows in one call; all derivatives at once; whole matrix of
-#    derivatives; built-in function for the Jacobian; jacobian of net(x)
+#    derivatives; built-in function for the Jacobian; jacobian of net(x);
+#    Jacobian of a function with 3 inputs and 2 outputs
 # .. words: numpy-like function, complete, in a single line, tf.GradientTape.jacobian,
 #    jax.jacobian, loop is slow, robot arm, kinematics, model sensitivity, all partials

@@ -160,6 +160,6 @@ assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 # one point, and :ref:`custom-function` is about Functions that you write yourself.
 #
 # .. asked: double backward trick; jvp from two backward passes; forward mode not
-#    supported; Jv with reverse mode only; double vjp
+#    supported; Jv with reverse mode only; double vjp; JVP by calling backward twice
 # .. words: no forward rule, workaround, dummy vector, trick with zeros, reverse only, old
 #    version
