@@ -121,12 +121,12 @@ x.grad
 #
 # *Is v = 100 a learning rate 100 times as large? And what does*
 # ``loss.backward(torch.tensor(0.5))`` *mean for a scalar loss?* A bare ``backward()``
-# passes 1.0, and with 0.5 you get half of that gradient, as from ``(0.5 *
-# loss).backward()``. (How to weight the losses of several tasks is in :ref:`v-of-100`.)
-# What the step becomes depends on the optimizer, because ``v`` scales the gradient and not
-# the step. Plain SGD takes a step that is 100 times as long. Adam divides by the size of
-# the gradients that it has seen, and so its first step is as long with ``v = 100`` as with
-# ``v = 1``:
+# passes 1.0, and with 0.5 you get half of that gradient, as from
+# ``(0.5 * loss).backward()``. (How to weight the losses of several tasks is in
+# :ref:`v-of-100`.) What the step becomes depends on the optimizer, because ``v`` scales the
+# gradient and not the step. Plain SGD takes a step that is 100 times as long. Adam divides
+# by the size of the gradients that it has seen, and so its first step is as long with
+# ``v = 100`` as with ``v = 1``:
 
 for optimizer in (torch.optim.SGD, torch.optim.Adam):
     for v in (1.0, 100.0):
