@@ -162,7 +162,7 @@ for unit in range(3):
 #
 # .. predict::
 #    :expects: signs
-#    :label: for the first stove
+#    :label: step for the first stove
 #    :for: the signs for units 0, 1 and 2
 #
 #    The fuel should rise and the heat should stay. Look at the rates of each unit above. In
