@@ -46,7 +46,7 @@ table
 #
 #    We give it the list ``[heat, fuel]``, and no ``v``. What does it return?
 
-leaf = x.clone().requires_grad_()  # a copy of x; such a start of a graph is called a leaf
+leaf = x.clone().requires_grad_()  # a copy of x that starts a graph: a leaf
 heat, fuel = house(leaf)
 torch.autograd.grad([heat, fuel], leaf)[0]
 
