@@ -5,11 +5,11 @@ Tensors in, tensors out
 =======================
 
 Two rooms have three stoves each, and the wall between them is thin. How much warmer does
-the first room get if we turn up a stove in the second? And why does a blurred photo come
-out dark in its corners? Until now ``x`` and ``y`` were one-dimensional, and the
-:term:`Jacobian` was a table. Here it takes two indices to name a stove, its room and its
-place, and so the Jacobian has more than two indices. It answers the same questions. We only
-have to know which index is which.
+the first room get if we turn up a stove in the second? And if a photo is darker after it
+has been blurred, where did the light get lost? Until now ``x`` and ``y`` were
+one-dimensional, and the :term:`Jacobian` was a table. Here it takes two indices to name a
+stove, its room and its place, and so the Jacobian has more than two indices. It answers the
+same questions. We only have to know which index is which.
 """
 
 # %%
@@ -166,10 +166,11 @@ torch.tensordot(v, J, dims=2)
 # A picture
 # ---------
 #
-# A white photo is blurred, and its corners come out dark. Why? A blur takes the pixels of a
-# picture to those of another. This one replaces each pixel by the mean of a *window* of
-# three by three pixels around it. Beyond the edge of the picture there are zeros. First we
-# ask how the blurred pixel in row 1 and column 1 reacts to each pixel of the original.
+# A white photo is blurred, and comes out darker near its edges. Where did the light get
+# lost? A blur takes the pixels of a picture to those of another. This one replaces each
+# pixel by the mean of a *window* of three by three pixels around it. Beyond the edge of the
+# picture there are zeros. First we ask how the blurred pixel in row 1 and column 1 reacts
+# to each pixel of the original.
 # (``avg_pool2d`` wants one more dimension, for colours. ``[None]`` adds it, and ``[0]``
 # takes it away again.)
 
