@@ -222,6 +222,17 @@ def test_a_gradient_that_was_not_cleared_and_one_that_was():
         assert [f.page for f in seen] == ["gradients-accumulate"] * found
 
 
+def test_sparse_gradients_that_accumulate():
+    table = nn.Embedding(5, 2, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters())
+    with pullback.watch() as seen:
+        for _ in range(3):
+            table(torch.tensor([1, 1, 4])).square().sum().backward()
+            optimizer.step()
+    assert table.weight.grad.is_sparse
+    assert seen.unseen == ()
+
+
 # --- two gradients in one memory ------------------------------------------------------
 
 

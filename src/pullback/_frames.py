@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Iterator
 from types import FrameType
 
 
 def frames(innermost: FrameType | None = None) -> Iterator[FrameType]:
     """Yield a frame, or else that of the caller, then the one that called it, and so on."""
-    # Its own frame in a variable would keep all that the caller holds until the garbage
-    # collector comes.
-    frame: FrameType | None = innermost or sys._getframe(1)
+    frame = innermost
+    if frame is None:
+        # In a variable of its own, its frame would keep all that the caller holds until the
+        # garbage collector comes.
+        frame = inspect.currentframe()
+        frame = frame and frame.f_back
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._torch import accumulated_leaf, number_of, storage_key
+from pullback._torch import accumulated_leaf, number_of
 from pullback._watch.findings import Note, Site
 from pullback._watch.log import (
     FORWARD,
@@ -258,8 +258,8 @@ def accumulated_at_end(log: Log) -> Found:
         if t is None or gradient is None or not added or not added.stale:
             continue
         event = added.event
-        if storage_key(gradient) not in event.writes:
-            continue  # it was dropped, and this is a new one
+        if not set(keys_of([gradient])) & set(event.writes):
+            continue  # it was dropped, and this is a new one; or it is sparse
         if added.key == leaf.key and _index_of_making(log, event.writes) < event.index:
             writes = log.writes_since(leaf.key, event.index)
             later = [w for k in event.writes for w in log.writes_since(k, event.index)]
