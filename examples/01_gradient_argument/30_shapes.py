@@ -198,7 +198,7 @@ x.grad
 #
 #    .. code-block:: python
 #
-#       w = torch.ones(3, requires_grad=True)
+#       w = torch.tensor([1.0, 2.0, 1.0], requires_grad=True)
 #       y = x @ w
 #       y.backward(torch.ones_like(w))
 #
@@ -214,7 +214,8 @@ x.grad
 #    entry of ``w.grad`` is what the first stove's settings on the four days are worth:
 #    :math:`1\cdot1+10\cdot1+5\cdot2+2\cdot4=29`.
 
-days, per_unit = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
+days = x.detach().requires_grad_()
+per_unit = torch.tensor([1.0, 2.0, 1.0], requires_grad=True)
 heat = days @ per_unit
 heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
 print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.shape)

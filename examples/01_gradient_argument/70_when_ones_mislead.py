@@ -174,8 +174,8 @@ for batch in (samples, others):
 # %%
 # All four agree, with ones or without, and whoever else is in the batch. It is the gradient
 # of the function that you use after training. (In training mode the network is another
-# function, and so the numbers above were others.) Call ``network.train()`` before you train
-# on.
+# function, and so its gradients above were different.) Call ``network.train()`` before you
+# train on.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you each output's derivative with respect to its own input. This

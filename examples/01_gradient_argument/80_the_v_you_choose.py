@@ -125,8 +125,9 @@ torch.equal(by_formula, weighted)
 # printed. The call with ``v`` is more careful: if the weights have another shape than the
 # losses, ``backward`` refuses, while the formula may broadcast them and go on.
 #
-# Here are the three pixels at the top. Move an estimate until it is right, which is at 3.
-# What becomes of its gradient, even where the weight is 3?
+# Here are the three pixels at the top, for all of which 3 has been measured. Move the
+# estimate of the pixel at the edge, whose weight is 3, until it is right. What becomes of
+# its gradient?
 
 
 def top_losses(estimate):

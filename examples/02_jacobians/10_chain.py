@@ -83,9 +83,10 @@ J_thermostat @ J_house
 
 # %%
 # There is no error, and the result is a table of three rows and three columns. It means
-# nothing. What its entries add up over is a dial in the left table, and heat or fuel in the
-# right one, as if the first dial were the heat. It runs only because there happen to be
-# as many dials as outputs of the house. So the shapes do not always protect you. The
+# nothing. Each of its entries is a sum of two products: a rate for the first dial times a
+# rate of the heat, and a rate for the second dial times a rate of the fuel, as if the first
+# dial were the heat. It runs only because there happen to be as many dials as outputs of
+# the house. So the shapes do not always protect you. The
 # meaning does: what stands in the middle has to be the same on both sides. In the right
 # order, ``(2, 3) @ (3, 2)``, both threes are the stoves, the outputs of the thermostat and
 # the inputs of the house. The right order is also that of the formula
@@ -144,15 +145,16 @@ t.grad
 # The numbers are the same, up to rounding, but the work is not. To multiply an ``(a, b)``
 # matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
 # matrix with one row. Here is the first line for our house. Each step multiplies a row by a
-# table and makes a new row, and underneath stands how many multiplications each of the two
-# orders takes:
+# table and makes a new row:
 
 import pullback
 
 pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat"))
 
 # %%
-# For such small tables it hardly matters.
+# The first step takes :math:`1\cdot2\cdot3=6` multiplications, and the second
+# :math:`1\cdot3\cdot2=6`, which makes 12. With the tables first it is
+# :math:`2\cdot3\cdot2+1\cdot2\cdot2=16`. For such small tables it hardly matters.
 #
 # .. predict::
 #    :for: start on the left, tables first, in millions

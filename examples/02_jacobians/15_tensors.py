@@ -70,7 +70,8 @@ J[0, 0]
 # %%
 # Its own stoves count in full, and those behind the wall count half. If you fix the last
 # two indices instead, as in ``J[:, :, 1, 2]``, you have chosen an input. What is left looks
-# like ``y``. It is a column, and says how all outputs change with this one stove.
+# like ``y``. It does the work of a column: it says how all outputs change with this one
+# stove.
 #
 # The product with v
 # ------------------

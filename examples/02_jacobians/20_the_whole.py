@@ -110,7 +110,8 @@ print(torch.equal(jacfwd(house)(x), table))
 pullback.draw.cost(table)
 
 # %%
-# Both ways give the same table, and here they take nearly the same work. So the rule is:
+# Both ways give the same table. For two outputs and three inputs their work is nearly the
+# same, but it is the number of pulls or of pushes that decides, and hence the rule:
 # **call** ``jacrev`` **if your function has fewer outputs than inputs, and** ``jacfwd``
 # **if it has fewer inputs.** If the two numbers are close and the time matters, measure
 # both, because a push may cost more or less than a pull.

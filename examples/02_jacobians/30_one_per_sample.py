@@ -108,9 +108,9 @@ print("heat gained:", (after - before)[:, 0].round(decimals=4) + 0.0)
 print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 
 # %%
-# It is house 1. Its stoves are nearly alike, so that none of them can take over from
-# another at a much lower price. It needs the longest step, and on a long way the rates
-# change most. All four houses are as warm as they were.
+# It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
+# can take over from another at a much lower price. It needs the longest step, and on a long
+# way the rates change most. All four houses are as warm as they were.
 #
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
 # its argument holds one house only, which cannot look at another. Some functions ``vmap``

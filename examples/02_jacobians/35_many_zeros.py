@@ -90,9 +90,10 @@ plan = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(plan)
 
 # %%
-# We can do this by hand. Counted from 0, the colours are 0, 1, 2, 0, 1, 2, the remainder
-# when the number of the room is divided by 3. For each colour we take one push, with a 1
-# in ``u`` for every column of that colour:
+# We can do this by hand. The drawing counts the colours from 1, and Python counts them from
+# 0, as it counts the rooms. Then the colour of a room is the remainder when its number is
+# divided by 3. For each colour we take one push, with a 1 in ``u`` for every column of that
+# colour:
 
 colour = torch.arange(6) % 3
 for c in range(3):
