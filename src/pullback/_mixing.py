@@ -237,7 +237,7 @@ def _amounts(
         )
     blocks = amounts_of_samples(g, dim)
     if share is not None and blocks.numel():
-        blocks = blocks / at_least(blocks.amax(0), share)
+        blocks = blocks / at_least([blocks.amax(0)], share)[0]
     return blocks.amax(1) if blocks.numel() else blocks.new_zeros(len(blocks))
 
 

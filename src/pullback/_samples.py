@@ -210,9 +210,7 @@ def sizes_of_outputs(
     except (RuntimeError, ValueError):  # f is not twice differentiable, or J is zero
         return [torch.ones_like(y.real.narrow(dim, 0, 1)) for y in ys]
     sizes = [t.abs().nan_to_num(0, 0, 0).amax(dim, keepdim=True) for t in Jt]
-    largest = max([_largest(size) for size in sizes]) or 1.0
-    least = share_of_rounding(torch.float64) / share * largest
-    return [size.clamp(min=least) for size in sizes]
+    return at_least(sizes, share)
 
 
 def left_in_float64(
@@ -251,28 +249,30 @@ def left_in_float64(
             )
             for k, row in enumerate(rows):
                 of_samples = amounts_of_samples(row.abs().nan_to_num(0, 0, 0))
-                left[k] = torch.maximum(left[k], of_samples[~mask].amax(0))
+                others = of_samples[~mask.to(row.device)]
+                left[k] = torch.maximum(left[k], others.amax(0))
                 largest[k] = torch.maximum(largest[k], of_samples.amax(0))
     pairs = zip(left, largest, strict=True)
     if one_by_one:
-        return max(_largest(part / at_least(whole, noise)) for part, whole in pairs)
+        return max(_largest(part / at_least([whole], noise)[0]) for part, whole in pairs)
     return max(_largest(part) / (_largest(whole) or 1.0) for part, whole in pairs)
 
 
 def amounts_of_samples(products: Tensor, dim: int = 0) -> Tensor:
     """Return the sizes of the numbers of each sample, of shape ``(B, numbers)``."""
-    return products.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1).cpu()
+    return products.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1)
 
 
-def at_least(sizes: Tensor, share: float) -> Tensor:
+def at_least(sizes: Sequence[Tensor], share: float) -> list[Tensor]:
     """Return sizes, of which none is so small that rounding of float64 comes to share.
 
     Args:
         sizes: Those of the derivatives of, or with respect to, each number of a sample.
         share: What is taken for rounding beside a size.
     """
-    least = share_of_rounding(torch.float64) / share * _largest(sizes)
-    return sizes.clamp(min=least or 1.0)
+    largest = max([_largest(size) for size in sizes]) or 1.0
+    least = share_of_rounding(torch.float64) / share * largest
+    return [size.clamp(min=least) for size in sizes]
 
 
 def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
