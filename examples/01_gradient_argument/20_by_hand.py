@@ -81,8 +81,9 @@ print("x      ", x.grad)
 # stove, you get more heat *and* burn more fuel. The first stove earns 10 with its heat and
 # loses 6 with its fuel, which makes 4. The other two lose more than they earn.
 #
-# Adding is easy to forget where nothing seems to meet. A product hands to each of its two
-# factors the price of the result times the *other* factor.
+# Here it was plain to see that ``x`` is used twice. It can also be hidden in one operation.
+# A product hands to each of its two factors the price of the result times the *other*
+# factor.
 #
 # .. predict::
 #    :for: the price of the setting
@@ -96,8 +97,9 @@ s.grad
 
 # %%
 # Not −9. The product hands −9 to its first factor and −9 to its second, and both of them
-# are ``s``. So two prices arrive, and they make −18, as they did with the slope of the
-# square. Wherever a number is used several times, each use sends back a price of its own.
+# are ``s``. So two prices of −9 arrive, and together they make −18. The square gives the
+# same: its slope at 3 is 6, and :math:`-3\cdot6=-18`. Wherever a number is used several
+# times, each use sends a price back to it, and all of them are added.
 #
 # Here is the whole walk as a picture. Below the table stands the graph: each box is a
 # tensor, with its value and the price that arrives there. *Previous* and *Next* go through

@@ -7,8 +7,8 @@ A (4, 3) where a (4,) was wanted: the shape of v
 *Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
 shape of torch.Size([4]).* This is the message that people meet right after they have
 learned that ``backward`` wants a tensor. What is ``grad_output[0]``, and why is it
-refused? There is a rule that answers every question of this kind, and you can find it
-yourself if you remember what the numbers in ``v`` are.
+refused? One rule answers all questions of this kind, and you can find it yourself. You only
+have to remember that ``v`` holds a price for each output.
 """
 
 # %%
@@ -58,8 +58,7 @@ x.grad
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
 # made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
-# dimensions as you like. (For tensors on the way from ``x`` to ``y``, PyTorch keeps no
-# gradient unless you ask for it with ``retain_grad``.)
+# dimensions as you like.
 #
 # Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
 # no others.
@@ -109,8 +108,8 @@ except RuntimeError as error:
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
 # the same shape, and the example cannot show you whose shape ``v`` has to have.
 #
-# A number is not a vector with one entry
-# ---------------------------------------
+# When y holds a single number
+# ----------------------------
 #
 # Now ``y`` is the heat of all four days together. It is a single number, of the shape
 # ``()``, and so we need a single price.
@@ -128,8 +127,9 @@ except RuntimeError as error:
 # %%
 # There is one price, as there should be, and still it is refused. It is not enough that the
 # *numbers of entries* agree: the two shapes have to be the same. A tensor of the shape
-# ``(1,)`` has one dimension, and ``y`` has none. Write ``torch.tensor(1.0)``,
-# without the brackets:
+# ``(1,)`` has one dimension, and ``y`` has none. Write ``torch.tensor(1.0)``, without the
+# brackets. You will meet both shapes in your programs. A sum has the shape ``()``, and what
+# a ``Linear(3, 1)`` computes for a single sample has the shape ``(1,)``:
 #
 # ==============  ==============  =========
 # shape of ``y``  shape of ``v``  accepted?
@@ -148,8 +148,9 @@ except RuntimeError as error:
 # dimension, and so must its ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
-# in your prices. A price may be negative, zero, or as large as you like. But the prices
-# have to be in a tensor, on the same device as ``y``: a list of numbers is refused.
+# in your prices. This also puts them where ``backward`` can compute with them: into a
+# tensor, on the device of ``y``. (A list of numbers is refused.) A price may be negative,
+# zero, or as large as you like.
 #
 # When y is a matrix
 # ------------------
@@ -244,6 +245,7 @@ for of_y, of_v, accepted in [((), (), True), ((), (1,), False), ((1,), (1,), Tru
         assert not accepted
     else:
         assert accepted
+assert torch.nn.Linear(3, 1)(settings[0]).shape == (1,)
 for shape in [(), (1,), (1, 1)]:
     alone = torch.full(shape, 3.0, requires_grad=True)
     (alone**2).backward()

@@ -18,8 +18,8 @@ person's computer, into which PyTorch cannot look at all.
 # fuel grows with the amount that we burn: each unit costs :math:`\text{fuel}/7`, so that
 # the bill is :math:`\text{fuel}^2/7`. We write down what the heating is worth, and let
 # PyTorch differentiate all of it. ``worth(y)`` is a single number, so the call needs no
-# argument. On the way back to ``x``, the walk passes ``y``, and a pair of prices arrives
-# there again, although this time nobody has set the second one.
+# argument. On the way back to ``x`` the walk comes through ``y``, and a pair of prices
+# arrives there again. This time the walk has to find both of them itself.
 #
 # .. predict::
 #    :value: 1
@@ -75,9 +75,10 @@ y_more.grad
 # number that you care about changes, one rate for each entry of y, at the values that y has
 # now.** In other words, it is the gradient of everything that comes after ``y``.
 #
-# Here is the contract alone. Heat and fuel go in, one number comes out, and so its table
-# has a single row, with the two prices in it. Move the heat, and then the fuel. Which of
-# the two prices changes when you move the heat, and which when you move the fuel?
+# Here is the contract alone. Heat and fuel go in, and one number comes out, whose own price
+# is 1. So the table has a single row, and in this row stand the two prices. Move the heat,
+# and then the fuel. Which of the two prices changes when you move the heat, and which when
+# you move the fuel?
 
 import pullback
 
@@ -124,6 +125,23 @@ prediction.grad
 # into gradients for its own weights and a ``v`` for the layer before it, and so it goes on,
 # in the walk of :ref:`every-number-by-hand`, as far back as there are weights to train.
 #
+# .. dropdown:: How does a layer do that?
+#
+#    Each output of a layer is a sum of products, a weight times an input. A sum hands its
+#    price to each product, and a product hands to each factor the price times the *other*
+#    factor. So the weight in row :math:`i` and column :math:`j` gets the price of output
+#    :math:`i` times input :math:`j`. An input is used by all outputs, and what they send to
+#    it is added up, which makes ``v @ W``. Here the first input gets
+#    :math:`1\cdot1-2\cdot3=-5`.
+
+W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
+sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+arrives = torch.tensor([1.0, -2.0])
+(W @ sample).backward(arrives)
+print(W.grad)
+sample.grad
+
+# %%
 # .. dropdown:: The many names of v
 #
 #    You will meet the same thing under other names. ``gradient`` is the argument of
@@ -156,7 +174,8 @@ def consultant(y):
 
 x.grad = None
 y = house(x)
-value, prices = consultant(y.detach().numpy().copy())  # numbers, without the graph
+numbers = y.detach().numpy().copy()  # without the graph, and in a memory of their own
+value, prices = consultant(numbers)
 v = torch.from_numpy(prices).to(y)  # a tensor again, in the dtype of y
 y.backward(v)
 x.grad
@@ -165,15 +184,11 @@ x.grad
 # The result is the same as in one piece, and this is what the ``gradient`` argument is made
 # for. What PyTorch cannot see, somebody else has to differentiate. They only have to tell
 # us the gradient of their number with respect to ``y``. We pass it as ``v``, and
-# ``backward`` carries it on to ``x``. In programs that make 3D objects from a description
-# in words you find the line ``latents.backward(gradient=grad)``. There, ``latents``
-# describes a picture of the object, and a second network has estimated, for each of its
-# numbers, how fast the fit with the words gets worse when this number rises. That is
-# ``grad`` (:ref:`score-distillation`). Here is our own cut:
+# ``backward`` carries it on to ``x``:
 
 edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
-numbers = {"x": x, "y": y, "worth": torch.tensor(value)}
-pullback.draw.graph(edges, numbers, v=1, cut=[("y", "worth")])
+values = {"x": x, "y": y, "worth": torch.tensor(value)}
+pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
 
 # %%
 # Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
@@ -194,6 +209,14 @@ pullback.draw.graph(edges, numbers, v=1, cut=[("y", "worth")])
 #       =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}
 #        \,\frac{\partial y_i}{\partial x_j}
 #       =\sum_i v_i\,J_{ij}
+#
+# .. dropdown:: Where people do this
+#
+#    Programs that make a 3D object from a description in words have the line
+#    ``latents.backward(gradient=grad)``. The numbers in ``latents`` stand for a picture of
+#    the object. A second network says how each of these numbers should change so that the
+#    picture fits the words better, and ``grad`` is made from its answer
+#    (:ref:`score-distillation`).
 #
 # .. dropdown:: When both halves are in PyTorch
 #
@@ -293,6 +316,10 @@ torch.testing.assert_close(next_day.grad.double(), by_step, rtol=1e-5, atol=0)
 assert stale[2] > 0 > next_day.grad.max()
 with_wear = slopes(lambda x: worth(house(x)) - 2 * x[0], settings)
 torch.testing.assert_close(x.grad.double(), with_wear)
+
+assert torch.equal(sample.grad, arrives @ W)
+assert torch.equal(W.grad, arrives.outer(sample))
+assert sample.grad[0] == 1 * 1 - 2 * 3
 
 mean_v = prediction.grad
 torch.testing.assert_close(mean_v, 2 * (prediction.detach() - target) / 4)

@@ -106,7 +106,14 @@ pullback.live(torch.square, torch.arange(1.0, 6.0))
 # -------------------------------
 #
 # A point may consist of several numbers. Here each point is a rectangle with two sides, and
-# the output is its area, :math:`a\cdot b`:
+# the output is its area, :math:`a\cdot b`.
+#
+# .. predict::
+#    :item: 0
+#    :for: the first row of sides.grad
+#
+#    There are three rectangles, and the first has the sides 1 and 2. We pass three ones.
+#    What is in the first row of ``sides.grad``?
 
 
 def area(sides):
@@ -140,8 +147,9 @@ for k in range(3):
 # Most often the rows are the samples of a batch, and the function is a network with one
 # output for each sample. Ones then give the gradient of each output with respect to its own
 # sample, if no sample has an influence on the output of another. Most layers treat each
-# sample by itself, and two pages from here we meet one that does not. This is how people
-# see which part of an input a network reacts to (:ref:`seeing-the-gradient`).
+# sample by itself, and :ref:`when-ones-mislead` is about those that do not. With such
+# gradients people see which part of an input a network reacts to
+# (:ref:`seeing-the-gradient`).
 #
 # .. dropdown:: The same with a network
 #
@@ -182,9 +190,9 @@ s = torch.tensor([2.0, 3.0, 4.0])
 w.grad
 
 # %%
-# Not three slopes, but :math:`2+3+4`. A point was used by one output only, and zeros were
-# added to its slope. The weight is used by *all* outputs, so in its column of the table
-# there are three slopes, and they are added up.
+# Not three slopes, but :math:`2+3+4`. On the curve each point was used by one output only,
+# and nothing but zeros was added to its slope. The weight is used by *all* outputs. So its
+# column of the table holds three slopes, and ones add them up.
 #
 # If the outputs are losses, this is what training wants: the gradient of the total loss of
 # a batch. If you want the three slopes, no ``v`` can give them in one call of ``backward``,

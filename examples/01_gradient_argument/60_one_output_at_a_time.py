@@ -69,8 +69,10 @@ except RuntimeError as error:
 # also goes through the cat's product, with the price 0.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
-# ``retain_graph=True``. (``retain_grad`` is something else: it keeps a gradient.) Let us do
-# that in a loop, and collect both gradients:
+# ``retain_graph=True``. (``retain_grad`` is something else: it keeps a gradient.) Then the
+# numbers are kept. Do not overwrite them in between, because the second walk needs them as
+# they were (:ref:`what has to stay as it is <rows-keep-the-graph>`). Let us walk twice in a
+# loop, and collect both gradients:
 #
 # .. predict::
 #    :value: 1
@@ -89,9 +91,9 @@ for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
 collected
 
 # %%
-# The list holds the *sum* of the two rows, twice. You may have expected it in the second
-# place, if you remember from the earlier pages that ``backward`` does not replace what is
-# in ``picture.grad`` but adds to it. But why has the first place changed, after we had put
+# The list holds the *sum* of the two rows, twice. In the second place the sum had to be
+# expected, because ``backward`` does not replace what is in ``picture.grad`` but adds to
+# it, as on the earlier pages. But why has the first place changed, after we had put
 # ``[1, 3, 0]`` there?
 #
 # ``collected.append(picture.grad)`` does not copy any numbers. It stores the tensor itself,
@@ -125,12 +127,30 @@ table
 # each call. Then there is nothing to add to, and each gradient comes in a new tensor.)
 #
 # The two rows, one under the other, are the :term:`Jacobian`. This is the plainest way to
-# get it: one walk for each output. In the drawing, the button *one-hot* goes from row to
-# row, at any brightness of the pixels:
+# get it: one walk for each output.
+#
+# A 1 among zeros is not the only question about single outputs. Suppose that the network
+# hesitates between the two animals.
+#
+# .. predict::
+#    :expects: v
+#
+#    Which ``v`` asks what speaks for the cat *rather than* for the dog?
 
 import pullback
 
 classes, pixels = ["cat", "dog"], ["left ear", "right ear", "tongue"]
+pullback.draw.vjp([1, -1], table, rows=classes, columns=pixels, result_name="cat − dog")
+
+# %%
+# The number that you care about is the cat's score *minus* the dog's, so ``v`` is
+# ``[1, -1]``. The cat's score does not depend on the tongue at all. But in the comparison
+# the tongue speaks against the cat, at the rate of −5, because a bright tongue makes a dog.
+# With ``[1, 0]`` you would not have seen that.
+#
+# In the next drawing you can change the pixels as well. The button *one-hot* goes from row
+# to row:
+
 pullback.live(network, picture.detach(), v, rows=classes, columns=pixels)
 
 # %%
@@ -140,8 +160,8 @@ pullback.live(network, picture.detach(), v, rows=classes, columns=pixels)
 #    at once, and say with ``is_grads_batched=True`` that you mean it. (Otherwise the
 #    matrix would be taken for a single ``v`` of the wrong shape, and refused.) There are
 #    still two products to compute, but PyTorch does them side by side. For many outputs
-#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations refuse
-#    it with an error, and for most of them the loop works.
+#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations cannot
+#    be done side by side and raise an error. Then try the loop, which most of them take.
 
 (at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
 at_once
@@ -193,7 +213,7 @@ print("dog:", answers[1])
 #    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
 #      ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
-#      the last, and change nothing in between that the graph needs.
+#      the last.
 #    - ``backward`` adds to ``x.grad``, into the tensor that is there. Empty it, or use
 #      ``torch.autograd.grad``, which returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
@@ -249,6 +269,9 @@ for one, cat, dog in zip(album.detach(), *answers, strict=True):
     assert cat.tolist() == [one[1], one[0], 0]
     assert dog.tolist() == [0, 0, 5]
 
+(rather,) = torch.autograd.grad(network(picture), picture, torch.tensor([1.0, -1.0]))
+assert rather.tolist() == [1, 3, -5]
+
 y = network(picture)
 y.retain_grad()
 y[0].backward()
@@ -267,9 +290,7 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 
 # %%
 # **Next:** ones are right when each point goes through the function by itself.
-# :ref:`when-ones-mislead` is about functions that break this without looking like it. If
-# you call twice on the same ``y`` in a program of your own, read first :ref:`what has to
-# stay as it is between the calls <rows-keep-the-graph>`.
+# :ref:`when-ones-mislead` is about functions that break this without looking like it.
 #
 # .. asked: gradient of one output only; gradient of each output separately; one-hot v;
 #    backward(torch.tensor([1., 0.])); which output neuron to differentiate; several

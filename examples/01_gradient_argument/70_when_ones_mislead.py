@@ -11,9 +11,6 @@ return numbers of the right shape, without any error, and they are not what you 
 """
 
 # %%
-# (If a trained network has brought you here, and you are in a hurry, go to :ref:`What can
-# you do? <stop-the-mixing>`)
-#
 # Shares of the bill
 # ------------------
 #
@@ -59,8 +56,8 @@ table
 # %%
 # The slopes that we wanted stand on the diagonal. If the first flat turns up its
 # radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
-# *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
-# rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
+# *lowers* the shares of the other two, at rates of 0.125 and 0.25. Ones add up the whole
+# column, and what arrives at the first radiator is :math:`0.375-0.125-0.25=0`.
 #
 # You may turn the radiators, and the sum under the table stays at zero. Which ``v`` shows
 # the first flat's own slope?
@@ -127,7 +124,7 @@ print("the first alone:", beside_old)
 # %%
 # The two differ. When the first sample changes, so do the mean and the spread of the batch,
 # and with them the outputs of the *other* two samples. Ones add all of this up. So let us
-# keep to the first output alone.
+# do without ones, and ask for the first output alone.
 #
 # .. admonition:: Predict
 #
@@ -143,9 +140,9 @@ print("beside the old two:", beside_old)
 print("beside the new two:", beside_new)
 
 # %%
-# It is another gradient. By asking for one output we have kept the other *outputs* out of
-# it, but not the other *samples*: they are in the mean and in the spread with which the
-# first output is computed.
+# The gradient has changed, although the first sample has not. By asking for one output we
+# have kept the other *outputs* out of the gradient, but not the other *samples*: the first
+# output is computed with a mean and a spread, and all three samples are in these.
 #
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the whole batch with respect to the weights, and the mixing is a part of that
@@ -154,28 +151,25 @@ print("beside the new two:", beside_new)
 # in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer that does not look
 # at the batch, ``LayerNorm`` for example.
 #
-# .. _stop-the-mixing:
-#
 # What can you do?
 # ----------------
 #
-# If the network has been trained, and BatchNorm is all that mixes in it, call ``eval()``
-# before you ask it. BatchNorm, with its default settings, then no longer looks at the
-# batch. It uses a mean and a spread that it has collected from the batches that it saw in
-# training mode, here those of our calls above. So each sample goes through the network
-# alone. And because each sample has one output, ones are right:
+# If BatchNorm is all that mixes in the network, call ``eval()`` before you ask. With its
+# default settings, BatchNorm then no longer looks at the batch. While a network trains,
+# each BatchNorm keeps a running average of the means and spreads that it meets, and in eval
+# mode it computes with these averages. So each sample goes through the network alone. And
+# because each sample has one output, ones are right. Here is the same gradient four times,
+# with ones and alone, first beside the old two samples and then beside the new two:
 
 network.eval()
-for batch in (samples, others):
-    in_eval = first_sample(batch)
-    print("with ones:      ", in_eval[0])
-    print("the first alone:", in_eval[1])
+in_eval = torch.stack([*first_sample(samples), *first_sample(others)])
+in_eval
 
 # %%
-# All four agree, with ones or without, and whoever else is in the batch. It is the gradient
-# of the function that you use after training. (In training mode the network is another
-# function, and so its gradients above were different.) Call ``network.train()`` before you
-# train on.
+# All four agree, with ones or without, and whoever else is in the batch. This is the
+# gradient of the function that you use after training, and so ``eval()`` is for networks
+# that have been trained. (In training mode the network computes something else, and so the
+# gradients above were different.) Call ``network.train()`` before you go on training.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you each output's derivative with respect to its own input. This
@@ -193,31 +187,35 @@ for batch in (samples, others):
 # How to find out
 # ---------------
 #
-# In a network with twenty layers, you can ask the network itself. Walk back from one output
-# at a time, and see which samples receive something:
+# With twenty layers you need not read them all, because the network itself can tell you.
+# Walk back from one output at a time, and see which samples receive something. We write
+# down a row for each output, with ``True`` for each sample that has received anything:
 
 
 def listens_to(network):
-    y = network(samples)
+    y, rows = network(samples), []
     for k in range(3):
         (received,) = torch.autograd.grad(y[k, 0], samples, retain_graph=True)
-        print(received.abs().sum(dim=1) > 0)  # for each sample: has it received anything?
+        rows.append(received.abs().sum(dim=1) > 0)
+    return torch.stack(rows)
 
 
-listens_to(network.train())
-listens_to(network.eval())
+print(listens_to(network.train()))
+print(listens_to(network.eval()))
 
 # %%
-# In training mode every output depends on all three samples, so ones would mix them. In
-# eval mode each output listens to its own sample only, and all other places are ``False``.
-# ``pullback.mixing`` asks the outputs in the same way for you:
+# In training mode every output listens to all three samples, so ones would mix them. In
+# eval mode ``True`` stands on the diagonal alone: each output listens to its own sample.
+#
+# .. dropdown:: Is there a call for this?
+#
+#    ``pullback.mixing`` walks back in this way for you. Its answer is for this network and
+#    this batch, and :ref:`an answer <do-samples-mix>` says what such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 
 # %%
-# The answer is for this network and this batch, and :ref:`an answer <do-samples-mix>` says
-# what such a test can miss.
 #
 # .. admonition:: Remember
 #
@@ -301,11 +299,13 @@ for mode in ("training", "eval"):
         torch.testing.assert_close(with_ones, nudged.sum(0)[0], **close)
         torch.testing.assert_close(beside_old, own[0], **close)
 network.eval()
-found = [*first_sample(samples), *first_sample(others)]
-for gradient in found:
-    torch.testing.assert_close(gradient, found[0])
-for gradient in (with_ones, beside_old, ones_beside_new, beside_new):
-    assert not torch.allclose(gradient, found[0])
+later = torch.stack([*first_sample(samples), *first_sample(others)])
+for four in (in_eval, later):  # with other averages: training mode has run in between
+    torch.testing.assert_close(four, four[:1].expand(4, 2))
+    for gradient in (with_ones, beside_old, ones_beside_new, beside_new):
+        assert not torch.allclose(gradient, four[0])
+assert listens_to(network.train()).all()
+assert torch.equal(listens_to(network.eval()), torch.eye(3) > 0)
 assert not torch.allclose(with_ones, beside_old)
 assert not torch.allclose(beside_old, beside_new)
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes

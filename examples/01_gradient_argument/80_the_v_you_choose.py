@@ -7,8 +7,8 @@ The v you choose: weights, masks and means
 A network estimates for every pixel of an image how far away things are. It is bad at the
 edges of things, where it matters most, and at some pixels nobody has measured the distance.
 You want the pixels at an edge to count three times as much, and those without a measurement
-not at all. A single tensor can say all of this. And whenever you have taken the mean of
-some losses, you have chosen such a tensor without knowing it.
+not at all. A single tensor ``v`` can say all of this. If you have ever taken the mean of
+some losses, you have already chosen a ``v``, perhaps without knowing it.
 """
 
 # %%
@@ -56,7 +56,14 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 v
 
 # %%
-# Each of the five counts a fifth. And this is the ``v`` of the mean from above:
+# Each of the five counts a fifth, and the pixel without a measurement counts nothing.
+#
+# .. predict::
+#    :item: 0
+#    :for: the first row of v
+#
+#    And the mean from above, ``(mask * losses).mean()``? How much does each pixel of the
+#    first row count there? All three have been measured.
 
 (v,) = torch.autograd.grad((mask * losses).mean(), losses)
 v
@@ -68,7 +75,21 @@ v
 # with few measured pixels hardly counts.
 #
 # Both ways look right, and neither raises an error. So when you meet a new way to
-# combine losses, ask which ``v`` it sends to them. These are the usual ones:
+# combine losses, ask which ``v`` it sends to them. Here is one more.
+#
+# .. predict::
+#    :item: 1
+#    :for: the second row of v
+#
+#    Somebody trains on the worst pixel alone, with ``losses.max()``, and has forgotten the
+#    mask. The losses are ``[[1, 4, 1], [1, 9, 81]]``. What is in the second row of ``v``?
+
+(v,) = torch.autograd.grad(losses.max(), losses)
+v
+
+# %%
+# Everything goes to the pixel with the 81, which nobody has measured, and nothing to the
+# others. These are the usual ways to make one number out of losses:
 #
 # =======================================  ================================================
 # what you call                            the ``v`` that arrives at ``losses``
@@ -77,13 +98,13 @@ v
 # ``losses.mean().backward()``             1/6 everywhere, since there are six losses
 # ``losses[mask > 0].sum().backward()``    1 where ``mask`` is 1, 0 elsewhere
 # ``losses[mask > 0].mean().backward()``   one over the number of kept losses, 0 elsewhere
-# ``losses.max().backward()``              1 at the largest, 0 elsewhere, if no two tie
+# ``losses.max().backward()``              1 at the largest, 0 elsewhere; a tie shares the 1
 # =======================================  ================================================
 #
-# .. dropdown:: Two walks, and no ``retain_graph``?
+# .. dropdown:: Three walks, and no ``retain_graph``?
 #
-#    Each of the two means has a graph of its own down to ``losses``, and the walk ends
-#    there. So no part of a graph was walked twice.
+#    The two means and the largest loss have a graph each, which leads down to ``losses``,
+#    and the walk ends there. So no part of a graph was walked twice.
 #
 # Three times for the edge
 # ------------------------
@@ -125,9 +146,9 @@ torch.equal(by_formula, weighted)
 # printed. The call with ``v`` is more careful: if the weights have another shape than the
 # losses, ``backward`` refuses, while the formula may broadcast them and go on.
 #
-# Here are the three pixels at the top, for all of which 3 has been measured. Move the
-# estimate of the pixel at the edge, whose weight is 3, until it is right. What becomes of
-# its gradient?
+# Here are the three pixels at the top, for all of which 3 has been measured. The third is
+# too high by 1, and it pulls with 2. Move the estimate of the pixel at the edge until it
+# pulls just as hard. How far off is it then?
 
 
 def top_losses(estimate):
@@ -139,10 +160,12 @@ top = estimate.detach()[0]
 pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 
 # %%
-# .. dropdown:: At 3
+# .. dropdown:: How far off
 #
-#    It is zero, because the slope of the square is zero there, and three times zero is
-#    zero.
+#    By a third, at an estimate of about 3.33. The weight multiplies the slope of the loss.
+#    So with a weight of 3, an error of one third pulls as hard as an error of 1 does with a
+#    weight of 1. A larger weight does not say how far off a pixel is. It says how much its
+#    error is to matter.
 #
 # .. dropdown:: And when the network answers yes or no?
 #
@@ -201,9 +224,12 @@ six.grad
 exact = 2 * (estimate - measured).detach()
 torch.testing.assert_close(plain, exact)
 torch.testing.assert_close(weighted, weight * exact)
-at_three = torch.full((3,), 3.0, requires_grad=True)
-top_losses(at_three).backward(weight[0])
-assert at_three.grad.tolist() == [0, 0, 0]
+a_third_off = torch.tensor([2.0, 3 + 1 / 3, 4.0], requires_grad=True)
+top_losses(a_third_off).backward(weight[0])
+torch.testing.assert_close(a_third_off.grad[1:], torch.full((2,), 2.0))
+tied = torch.tensor([1.0, 5.0, 5.0], requires_grad=True)
+tied.max().backward()
+assert tied.grad.tolist() == [0, 0.5, 0.5]
 torch.testing.assert_close(losses[mask > 0].mean().item(), 3.2)
 
 largest = torch.zeros(6)

@@ -5,10 +5,11 @@ Seeing the gradient of a network
 ================================
 
 A small neural network looks at two numbers, the temperature and the humidity outside, and
-says how likely it is that people will open their windows. Towards which weather would its
-answer grow fastest? One ``backward`` call tells you this for as
-many points as you like, and the answer is a picture. With the pixels of an image in place
-of the weather, the same call shows to which pixels a network reacts.
+says how likely it is that people will open their windows. Where does a small change of the
+weather change this answer most, and in which direction does the answer grow? One
+``backward`` call tells you this for as many points as you like, and the answer is a
+picture. With the pixels of an image in place of the weather, the same call shows to which
+pixels a network reacts.
 """
 
 # %%
@@ -60,8 +61,9 @@ points.grad.shape
 # %%
 # ``y`` and its ``v`` have the shape ``(81, 1)``, and ``points.grad`` looks like ``points``:
 # for each point it has a pair of numbers, the rates at which the output grows with the
-# temperature and with the humidity. We draw each pair as an arrow. Its colour shows its
-# length, and the colour bar at the side says which colour stands for which length.
+# temperature and with the humidity. We draw each pair as an arrow, to the right as far as
+# the first rate says, and upwards as far as the second. All arrows are made smaller so that
+# they fit, and their colours say how long they really are.
 #
 # .. admonition:: Predict
 #
@@ -72,6 +74,7 @@ import pullback.plot
 
 gradient = points.grad
 ax = pullback.plot.field(points.detach(), gradient, title="Where the output grows")
+names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
 # The arrows point inwards, to the days on which the windows are open, and they are
@@ -97,6 +100,7 @@ layer = torch.nn.Linear(2, 1)
 single = torch.sigmoid(layer(points))
 (one_layer,) = torch.autograd.grad(single, points, torch.ones_like(single))
 ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
+names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
 # The way up
@@ -132,9 +136,11 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # gains nothing. So only the part along the arrow counts, and of all steps of the same
 # length, the one that goes along the arrow has the longest such part: all of it.
 #
-# But why does the part across gain nothing? A small step gains its first coordinate times
-# the first rate, plus its second coordinate times the second rate. Take an arrow
-# :math:`(3, 4)`, and three steps of the length 0.01:
+# But why does the part across gain nothing? Make a step in two halves. First only the
+# temperature changes, and the output gains this change times the first rate. Then only the
+# humidity changes, and the output gains that change times the second rate, which is nearly
+# what it was, because the first half was small. So the gains of the two halves add up. Take
+# an arrow :math:`(3, 4)`, and three steps of the length 0.01:
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.

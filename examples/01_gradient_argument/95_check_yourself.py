@@ -263,8 +263,8 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 # 12 · A program without a loss
 # -----------------------------
 #
-# This is the loop with which :ref:`this part <chapter-1>` began. There is no loss in it,
-# and yet the network learns to predict:
+# There is no loss in these lines. And yet they stand in a loop in which the network learns
+# to predict:
 #
 # .. code-block:: python
 #
