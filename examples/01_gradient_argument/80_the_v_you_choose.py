@@ -148,7 +148,7 @@ torch.equal(by_formula, weighted)
 #
 # Here are the three pixels at the top, for all of which 3 has been measured. The third is
 # too high by 1, and it pulls with 2. Move the estimate of the pixel at the edge until it
-# pulls just as hard. How far off is it then?
+# pulls as hard as the third. How far off is it then?
 
 
 def top_losses(estimate):
