@@ -126,9 +126,9 @@ print("an argument: ", torch.func.grad(lambda scale: Passed.apply(x, scale).sum(
 
 # %%
 # For higher derivatives ``backward`` itself has to be differentiable, that is, it has to
-# consist of differentiable torch operations on the saved tensors and on ``v``. A value
-# that was detached or computed by NumPy is a constant there, and the second derivative is
-# silently wrong (:ref:`twice-differentiable`):
+# consist of differentiable torch operations on the :term:`saved tensors <saved tensor>`
+# and on ``v``. A value that was detached or computed by NumPy is a constant there, and
+# the second derivative is silently wrong (:ref:`twice-differentiable`):
 
 
 class Detached(Split):
