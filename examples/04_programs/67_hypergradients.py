@@ -157,8 +157,8 @@ print("gradient with respect to lam:", by_optimiser.grad)
 # The other method is to write the steps yourself, with gradients that have a graph, by
 # passing ``create_graph=True``. Then ``backward`` goes back through the training. The
 # result is exact for the steps that you took, even if they have not reached the minimum.
-# But it takes memory. We print the first entry of the gradient, and the number of saved
-# tensors, which a hook counts:
+# But it takes memory. We print the first entry of the gradient, and the number of
+# :term:`saved tensors <saved tensor>`, which a hook counts:
 
 
 def unrolled(steps, rate=0.02):

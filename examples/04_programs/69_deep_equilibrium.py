@@ -7,7 +7,7 @@ A deep equilibrium model: train a layer that is iterated until it settles
 A deep equilibrium model (DEQ; Bai et al., 2019) applies the same layer again and again,
 until its output no longer changes. You do not have to keep these iterations for
 ``backward``. One hook on the result is enough. The hook receives ``v``, and returns the
-sum of the cotangents that would arrive at infinitely many layers.
+sum of the :term:`cotangents <cotangent>` that would arrive at infinitely many layers.
 """
 
 # %%
