@@ -6,9 +6,9 @@ MeanFlow: images in one step, and a derivative along the way
 
 A flow model makes a sample by following an arrow field in fifty small steps. MeanFlow
 (Geng et al., 2025) learns where the whole walk leads, and makes the sample in one step.
-Its training needs the derivative of the network along a moving point. This derivative is
-one product in :term:`forward mode`, a :term:`JVP`. You compute it with ``torch.func.jvp`` and the
-:term:`tangents <tangent>` ``(velocity, 0, 1)``.
+Its training needs the derivative of the network along a moving point. The derivative is
+one product in :term:`forward mode`, a :term:`JVP`. You compute it with ``torch.func.jvp``
+and the :term:`tangents <tangent>` ``(velocity, 0, 1)``.
 """
 
 # %%
