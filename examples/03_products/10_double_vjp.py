@@ -140,7 +140,7 @@ torch.testing.assert_close(*both)
 
 # %%
 # A part of f that runs under ``torch.no_grad()`` is a constant for the trick, but not for
-# forward mode. If a part is to be constant in both, use ``detach()``, as
+# forward mode. If you want a part to be constant in both, use ``detach()``, as
 # :ref:`jacobian-times-vector` shows.
 #
 # As a check, we compare the results of the trick with formulas, and with forward mode where

@@ -72,7 +72,7 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 # %%
 # With this ``v``, ``backward`` computes the gradient of one number, the *sum* of the two
 # chosen scores. Why does each picture still get a map of its own score? In ``eval`` mode
-# no picture influences another one. The score of the first picture does not depend on the
+# no picture influences another. The score of the first picture does not depend on the
 # pixels of the second, so it adds 0 to the gradient at those pixels.
 #
 # .. admonition:: Before you read on

@@ -49,7 +49,7 @@ label = model(images).argmax(1)
 # In each step we need the gradient of each picture's loss with respect to this picture.
 # There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` is
 # ones, which ask for the gradient of the sum. In ``eval`` mode no picture influences
-# another one, and so each picture gets its own gradient (:ref:`ones`):
+# another, and so each picture gets its own gradient (:ref:`ones`):
 
 
 def slope(x):
@@ -167,7 +167,7 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 # --------------
 #
 # The second program paints. A picture should keep the *features* of one photograph, and
-# get the *Gram matrix* of the features of another one. The Gram matrix says which
+# get the *Gram matrix* of the features of a second picture. The Gram matrix says which
 # features occur together, and it stands for the style. Both are targets, and the picture
 # is the leaf. Many people end up with ``retain_graph=True`` here, because without it the
 # second step raises an error:

@@ -69,9 +69,9 @@ print(tuple(force.shape))
 
 # %%
 # ``backward`` has computed the gradient of *minus the sum* of the five energies. Each
-# molecule still gets its own forces, because no molecule influences another one. The
-# energy of the second molecule does not depend on the positions of the first, and so it
-# adds nothing to the gradient there (:ref:`ones`).
+# molecule still gets its own forces, because no molecule influences another. The energy
+# of the second molecule does not depend on the positions of the first, and so it adds
+# nothing to the gradient there (:ref:`ones`).
 #
 # So ``E.sum()`` gives the same forces as ``v``. A loop over the molecules also gives
 # these forces, with five backward passes through the whole batch instead of one:

@@ -186,8 +186,8 @@ for scale in (1.0, 1024.0):
 # with the big batch.
 #
 # **A scale that falls without end.** A step that is left out now and then is normal. If the
-# data or the loss contain NaN, every step is left out, and the scale is halved until it is
-# 0. Stop when it falls below 1.
+# data or the loss contain NaN, every step is left out, and the scale is halved until
+# nothing is left of it. Stop the training when the scale falls below 1.
 #
 # **The last group.** Many tutorials write ``loss = criterion(...) / accumulate``, which
 # divides the mean of a micro-batch by the number of micro-batches. For full groups this

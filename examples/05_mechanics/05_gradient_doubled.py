@@ -75,10 +75,10 @@ w.item()
 
 # %%
 # *optimizer.zero_grad() or model.zero_grad()?* The first empties the gradients of the
-# parameters that the optimizer was given, and the second empties those of all parameters
-# of the model. If the optimizer has only some parameters of the model, the gradients of
-# the other parameters keep adding up. Here the optimizer has only the bias, and so the
-# gradient of the weight keeps adding up:
+# parameters that the optimizer was given, and the second empties the ``.grad`` of all
+# parameters of the model. If the optimizer has only some parameters of the model, the
+# gradients of the other parameters keep adding up. Here the optimizer has only the bias,
+# and so the gradient of the weight keeps adding up:
 
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD([model.bias], lr=0.1)

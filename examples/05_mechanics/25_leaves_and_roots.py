@@ -77,7 +77,7 @@ h.retain_grad()
 print(h.grad, x.grad, h.retains_grad, h.is_leaf)
 
 # %%
-# With ``inputs=`` you name the tensors whose ``.grad`` is to be filled, whether they are
+# With ``inputs=`` you name the tensors whose ``.grad`` you want to fill, whether they are
 # leaves or not, and all other tensors are left alone. :func:`torch.autograd.grad` takes
 # tensors in the middle, too. It returns the gradient and does not fill any ``.grad``:
 

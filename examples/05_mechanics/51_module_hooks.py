@@ -150,10 +150,11 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or still that of the last step.* When the hook runs, the
-# gradient of the current pass may not have been added to ``weight.grad`` yet, and if the
-# input is data, it has not been added. Here the current pass adds 1 to the 2 from the
-# earlier passes. Read ``weight.grad`` after ``backward``, or in the weight's own hook:
+# *In my hook weight.grad is None, or still the gradient of the last step.* When the hook
+# runs, the gradient of the current pass may not have been added to ``weight.grad`` yet,
+# and if the input is data, it has not been added. Here the current pass adds 1 to the 2
+# from the earlier passes. Read ``weight.grad`` after ``backward``, or in the weight's own
+# hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))

@@ -10,7 +10,7 @@ kernel that you wrote. You can give it a backward rule with ``autograd.Function`
 ``custom_op`` hides your code from tracers: ``torch.compile`` and ``torch.export`` see a
 single operator, and get the shape of its output from its fake version. You register the
 backward rule of the operator separately. Like the ``backward`` of a Function, it receives
-``v``. If this rule is to be compiled as well, it must consist of operators that a tracer
+``v``. If you want to compile this rule, too, it must consist of operators that a tracer
 knows.
 """
 

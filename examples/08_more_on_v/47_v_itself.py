@@ -242,11 +242,11 @@ for v in (weights, weights[order]):
 in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# *Are the strides of a gradient those of v?* A gradient that :func:`torch.autograd.grad`
-# returns may have the strides of ``v``, while ``backward`` writes a new ``.grad`` in the
-# layout of ``x``. Below, only the second gradient, which comes from ``backward``, is
-# contiguous. So ``.view(-1)`` works only for the second one, while ``.reshape(-1)`` works
-# for both:
+# *Does a gradient have the same strides as v?* A gradient that
+# :func:`torch.autograd.grad` returns may have the strides of ``v``, while ``backward``
+# writes a new ``.grad`` in the layout of ``x``. Below, only the second gradient, which
+# comes from ``backward``, is contiguous. So ``.view(-1)`` works only for the second one,
+# while ``.reshape(-1)`` works for both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T
