@@ -156,9 +156,9 @@ def fit(weigh):
 
 
 # %%
-# Note the ``detach``. The weights are computed from the errors, but they are not to be
-# differentiated. What happens if each point gets the weight :math:`1/\lvert r_i\rvert`, so
-# that a large error counts less?
+# Note the ``detach``. The weights are computed from the errors, but they must not be
+# differentiated. What happens if each point gets the weight :math:`1/\lvert r_i\rvert`,
+# so that a large error counts less?
 
 flat, robust = fit(torch.ones_like), fit(lambda r: 1 / r.abs().clamp(min=0.02))
 

@@ -179,7 +179,7 @@ print(result.x.round(4), result.success)
 # -----------------
 #
 # **A tensor with a graph does not become an array, and an array is not a v.** PyTorch
-# refuses both. The first message also names the cure:
+# refuses both. The first message also says what to do:
 
 draws = net(even)[:, 0]
 try:
@@ -204,7 +204,7 @@ print(leaf.grad)
 # %%
 # **A gradient of the wrong function.** Nothing checks that the gradient that you pass
 # belongs to the loss that you print. If somebody has written the gradient by hand,
-# compare it once with difference quotients of the loss, as in the fold below.
+# compare it once with difference quotients of the loss, as we do in the check below.
 #
 # .. admonition:: Try it
 #

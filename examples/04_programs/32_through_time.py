@@ -4,13 +4,13 @@ r"""
 Why does the gradient explode or vanish through a hundred steps?
 ================================================================
 
-Your network reads a hundred numbers, one after another, and is then asked about the
-first. It guesses, and however long you train it, it goes on guessing. Nothing is wrong
-with the program. On the way from the last step back to the first, ``v`` is multiplied by
-one :term:`Jacobian` for each step. A hundred factors that shrink ``v`` a little leave
-next to nothing of it, and a hundred factors that stretch ``v`` a little make it enormous.
-In both cases you get the right gradient. What can you do about its size, and what does
-clipping change?
+Your network reads a hundred numbers, one after another, and then has to say something
+about the first number. The network guesses, and however long you train it, it goes on
+guessing. Nothing is wrong with the program. On the way from the last step back to the
+first, ``v`` is multiplied by one :term:`Jacobian` for each step. A hundred factors that
+shrink ``v`` a little leave next to nothing of it, and a hundred factors that stretch
+``v`` a little make it enormous. In both cases you get the right gradient. What can you do
+about its size, and what does clipping change?
 """
 
 # %%
@@ -138,11 +138,11 @@ for s, part in right.items():
 # **A smaller learning rate, or a smaller v**, scales everything by one number. The
 # cotangent at the first state is still 3e-05 times as long as at the last state.
 #
-# **A path on which something is added to v**, instead of multiplying it. If a step
-# computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is :math:`I+J`. If :math:`J` is
-# small, a hundred such Jacobians neither shrink nor stretch ``v`` by much. We take a step
-# function that is so weak that its product vanishes, and use it in both ways. Here are
-# the lengths that arrive at the first state:
+# **A path on which each step adds something to v**, instead of multiplying v by a matrix.
+# If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is :math:`I+J`. If
+# :math:`J` is small, a hundred such Jacobians neither shrink nor stretch ``v`` by much.
+# We take a step function that is so weak that its product vanishes, and use it in both
+# ways. Here are the lengths that arrive at the first state:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
@@ -201,8 +201,8 @@ for s in (3.0, 0.3):
     print(s, f"after {gone} steps {way[gone]}, at the end {way[-1]}")
 
 # %%
-# **Clipping does not mend infinity or NaN.** The number that ``clip_grad_norm_`` divides
-# by is then itself infinite or NaN, and it spoils every entry. With
+# **Clipping does not repair infinity or NaN.** The number that ``clip_grad_norm_``
+# divides by is then itself infinite or NaN, and it spoils every entry. With
 # ``error_if_nonfinite=True`` the function raises an error instead. Here are the gradients
 # after clipping:
 

@@ -406,11 +406,11 @@ print("same gradient × input", same)
 #
 #    The logo speaks against the ring: in all four maps the entries in the corner add up
 #    to a negative number. In the maps of network number 1, which does not depend on the
-#    logo, the sum is negative in two. And a few crosses without a logo are enough. If one
-#    cross in ten has no logo in training, the network has to look at the shape as well,
-#    and then it is right about most crosses without a logo, as the output shows. Five
-#    other networks, with different weights at the start, were right about 75% to 100% of
-#    them.
+#    logo, the sum is negative in two of the four maps. And a few crosses without a logo
+#    are enough. If one cross in ten has no logo in training, the network has to look at
+#    the shape as well, and then it is right about most crosses without a logo, as the
+#    output shows. Five other networks, with different weights at the start, were right
+#    about 75% to 100% of them.
 
 logo_rings, kind = photographs(30, on_rings, seed=2000)
 logo_rings = logo_rings[kind == RING][:10]

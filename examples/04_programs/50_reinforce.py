@@ -238,9 +238,9 @@ print(without.round(decimals=3))
 # .. dropdown:: Answer
 #
 #    There is nothing to learn, and on average nothing moves. If you subtract the mean,
-#    only the noise of the rewards is left, and the shares stay near a quarter for long.
-#    If you do not subtract it, each step makes the levers that happened to be drawn more
-#    likely, and one lever may win by chance.
+#    only the noise of the rewards is left, and the shares stay near a quarter for a long
+#    time. If you do not subtract it, each step makes the levers that happened to be drawn
+#    more likely, and one lever may win by chance.
 
 same = train(150, torch.ones(4))
 print(same[-1].round(decimals=2))

@@ -219,7 +219,7 @@ title = figure.suptitle("Points, codes, and how often each is used")
 # of the codebook loss and the commitment loss, with the weight 1 for each, and moves
 # codes and points towards each other.
 #
-# The table shows which parts each of them reaches:
+# The table shows which of the three parts get a gradient in each of these cases:
 
 x = test
 model = models["with restart"]

@@ -209,8 +209,8 @@ for name, pack, unpack in (
     print(name, fourfold[name].round(decimals=3))
 
 # %%
-# As a check, we compare the layer's gradients with those worked out by hand, and the second
-# derivative with 4:
+# As a check, we compare the layer's gradients with gradients worked out by hand, and the
+# second derivative with 4:
 
 assert data.grad.tolist() == [[30.0, 30.0]]
 assert layer.weight.grad.tolist() == [[10.0, 10.0]]

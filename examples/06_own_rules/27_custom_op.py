@@ -100,9 +100,10 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *May I use NumPy in backward, too?* You may in eager mode. If the backward rule is to be
-# compiled, it has to become an operator as well, because a tracer goes into ``backward``.
-# The backward rule of the next operator calls NumPy directly, and in eager mode this works:
+# *May I use NumPy in backward, too?* You may in eager mode. If you want to compile the
+# backward rule, it has to become an operator as well, because a tracer goes into
+# ``backward``. The backward rule of the next operator calls NumPy directly, and in eager
+# mode this works:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
