@@ -61,8 +61,8 @@ legend = plt.legend()
 # --------------------------
 #
 # ``loss.backward()`` first works out the derivative of the loss with respect to the
-# predictions, and passes it on to the line as ``v``. We ask for it at the true line, where
-# 17 points lie nearly on it and three are 3 below:
+# predictions, and passes it on to the line as ``v``. We ask for ``v`` at the true line.
+# There 17 points lie nearly on the line, and three lie 3 below it:
 
 truth = (1 + 2 * x).requires_grad_()
 sent = {}

@@ -205,7 +205,7 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #    * - a soft choice (straight-through)
 #      - ``f(y + stop(y.round() - y))``
 #      - f′ at the rounded y
-#    * - what is to learn s times as fast
+#    * - a part that should learn s times as fast
 #      - ``f(s * y + stop((1 - s) * y))``
 #      - s f′(y)
 #    * - values of states (target network)

@@ -294,9 +294,9 @@ for table in (embed, frozen):
 # %%
 # .. admonition:: Try it
 #
-#    In the second review, *plot is very very dull*, look for the exchange that the estimate
-#    likes best. Is it the one that you would have chosen, and does it turn the network
-#    round?
+#    In the second review, *plot is very very dull*, look for the exchange that the
+#    estimate likes best. Would you have chosen the same exchange, and does it change the
+#    network's mind?
 #
 # .. dropdown:: Answer
 #

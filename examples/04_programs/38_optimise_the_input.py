@@ -65,10 +65,10 @@ def slope(x):
 #
 # Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
 # *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
-# 2014). *PGD* takes twenty smaller steps, and after each pushes the picture back into the
-# box of size epsilon around the original (Madry et al., 2017). Both go *up* the loss of
-# the label that the network gives now. If you want a particular wrong label, go down the
-# loss of that label:
+# 2014). *PGD* takes twenty smaller steps, and pushes the picture after each step back
+# into the box of size epsilon around the original (Madry et al., 2017). Both go *up* the
+# loss of the label that the network gives now. If you want a particular wrong label, go
+# down the loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -226,8 +226,8 @@ print("last loss below 0.2:", loss.item() < 0.2)
 #   pixel outside the limits, and nothing pulls such a pixel back. Clamp after the step.
 #   The cell below pulls four pixels towards 0.5 in both ways. Two of the pixels begin
 #   outside.
-# - **Momentum.** Adam and SGD with momentum push on against the clamp for some steps. PGD
-#   has no momentum, and you know the size of its steps in advance.
+# - **Momentum.** Adam and SGD with momentum keep pushing against the clamp for some
+#   steps. PGD has no momentum, and you know the size of its steps in advance.
 # - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
 #   function that you differentiate. Then epsilon is measured in brightness, and not in
 #   standard deviations.
