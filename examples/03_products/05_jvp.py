@@ -55,18 +55,18 @@ with forward.dual_level():
 tangent
 
 # %%
-# The tangent of the result is the same :math:`Ju`. The price is one pass for each
-# direction. A one-hot ``u`` gives you a column of J, as a one-hot ``v`` gives you a row of
-# J. Here is the second column:
+# The tangent of the result is the same :math:`Ju`. Each direction takes a separate pass.
+# A one-hot ``u`` gives you a column of J, as a one-hot ``v`` gives you a row of J. Here
+# is the second column:
 
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
-# *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give the
-# same number. One pass of ``jvp`` keeps nothing in memory as long as neither x nor a weight
-# requires a gradient. Otherwise it records a graph, as the last line of the code shows. The
-# gradient from one ``backward`` serves every direction at the point, with one dot product
-# for each direction:
+# *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give
+# the same number. One pass of ``jvp`` keeps nothing for a backward pass, as long as
+# neither x nor a weight requires a gradient. If one of them does, the pass records a
+# graph, as the last line of the code shows. The gradient from one ``backward`` serves
+# every direction at the point, with one dot product for each direction:
 
 
 def loss(x):
@@ -174,8 +174,9 @@ with torch.inference_mode():
     print(torch.func.jvp(f, (x,), (u,))[1])
 
 # %%
-# We compare :math:`Ju` with a difference quotient along ``u`` in double precision, which
-# shares no code with forward mode. We compare the other products with formulas:
+# As a check, we compare :math:`Ju` with a difference quotient along ``u`` in double
+# precision. This quotient shares no code with forward mode. We compare the other products
+# with formulas:
 
 t = 1e-6
 x64, u64 = x.double(), u.double()
@@ -187,8 +188,8 @@ assert torch.equal(tangent, J @ u)
 assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along ones
 
 # %%
-# Below is the same f. Choose *J u*, and move u and x. You see how u weighs the columns of
-# J, while v weighs the rows:
+# Below is the same f. Choose *J u*, and move u and x. You see how u weights the columns
+# of J, while v weights the rows:
 
 import pullback
 

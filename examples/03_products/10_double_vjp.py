@@ -13,15 +13,15 @@ as the :term:`cotangent`, you get :math:`Ju`.
 
 # %%
 # Why is that so? Let :math:`g(v)=J^\top v`. This function maps a tensor with the shape of
-# ``y`` to one with the shape of ``x``, and it is linear in ``v``. So its :term:`Jacobian`
-# is :math:`J^\top`, whatever ``v`` is. A :term:`VJP` of g multiplies by the transpose of
-# this matrix:
+# ``y`` to a tensor with the shape of ``x``, and it is linear in ``v``. So its
+# :term:`Jacobian` is :math:`J^\top`, whatever ``v`` is. A :term:`VJP` of g multiplies by
+# the transpose of this matrix:
 #
 # .. math::
 #
 #    (J^\top)^\top u = J u .
 #
-# We try it on a function from two numbers to three:
+# We try this on a function from two numbers to three:
 
 import torch
 
@@ -140,8 +140,8 @@ torch.testing.assert_close(*both)
 
 # %%
 # A part of f that runs under ``torch.no_grad()`` is a constant for the trick, but not for
-# forward mode. Use ``detach()`` for what is to be constant in both
-# (:ref:`jacobian-times-vector` shows it).
+# forward mode. If you want a part to be constant in both, use ``detach()``, as
+# :ref:`jacobian-times-vector` shows.
 #
 # As a check, we compare the results of the trick with formulas, and with forward mode where
 # the operations have a rule for it:

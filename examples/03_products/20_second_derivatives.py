@@ -24,8 +24,8 @@ first
 
 # %%
 # ``create_graph=True`` has recorded how ``first`` depends on ``x``. So you can
-# differentiate ``first`` like any other result. Without it ``first`` has no graph, and the
-# second call raises *element 0 of tensors does not require grad*:
+# differentiate ``first`` like any other result. Without this flag ``first`` has no graph,
+# and the second call raises *element 0 of tensors does not require grad*:
 
 (second,) = torch.autograd.grad(first, x, torch.ones_like(first))
 second
@@ -101,8 +101,8 @@ print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
 # -------------------
 #
 # For a Taylor series you need many orders, and nesting becomes slow, because each order
-# differentiates the whole graph of the order before it. To see how slow, we count the
-# tensor operations:
+# differentiates the whole graph of the order before it. To see how slow it becomes, we
+# count the tensor operations:
 
 import math
 
@@ -157,7 +157,8 @@ y.backward()
 print(x.grad, torch.autograd.grad(g, x)[0])
 
 # %%
-# 32 is twice the slope, and ``autograd.grad`` of the slope gives 22.
+# The number 32 is twice the slope. ``autograd.grad`` of the slope gives 22, the second
+# derivative.
 #
 # A function that ``torch.compile`` has compiled has a backward pass, but this backward pass
 # cannot itself be differentiated if the backend is the default one or ``aot_eager``, which
@@ -171,8 +172,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# We compare the second derivative of the curve, ``bend``, with a second difference
-# quotient, which shares no code with autograd. We compare the other results with formulas:
+# As a check, we compare the second derivative of the curve, ``bend``, with a second
+# difference quotient, which shares no code with autograd. We compare the other results
+# with formulas:
 
 h, s = 1e-4, t.detach().double()
 

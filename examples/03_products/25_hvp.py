@@ -56,9 +56,10 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# *Is it really only about twice the cost of a gradient?* Rather three times, with the
-# gradient included. We count the arithmetic of the matrix products of a network with four
-# layers, for one gradient and for one Hessian-vector product, and divide:
+# *Is it really only about twice the cost of a gradient?* It is rather three times that
+# cost, if you include the gradient itself. We count the arithmetic of the matrix products
+# of a network with four layers, for one gradient and for one Hessian-vector product, and
+# divide:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -192,8 +193,7 @@ for i in range(3):
 # ---------------
 #
 # Without ``create_graph=True`` the gradient has no graph, and so it cannot be
-# differentiated again. The message that you get is one of those most often pasted into
-# questions:
+# differentiated again. Then you get this message:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)
@@ -201,20 +201,21 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *I want the diagonal of H, and the gradient of g.sum() gives something else.* That
-# gradient is :math:`H\mathbf 1`, the sums of the rows of H. If nothing is known about H,
-# its diagonal takes all n products. Fewer products can only estimate the diagonal: with
-# random signs for u, it is the mean of :math:`u\odot Hu` (:ref:`trace-and-norm`). Here are
-# the sums of the rows and the diagonal:
+# *I want the diagonal of H, and the gradient of g.sum() gives something else.* The
+# gradient of ``g.sum()`` is :math:`H\mathbf 1`, which holds the sums of the rows of H. If
+# nothing is known about H, its diagonal takes all n products. Fewer products can only
+# estimate the diagonal: with random signs for u, it is the mean of :math:`u\odot Hu`
+# (:ref:`trace-and-norm`). Here are the sums of the rows and the diagonal:
 
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
-# *The two orders give different numbers, or one of them raises an error.* They agree, up to
-# rounding, where H is symmetric and each operation treats its input alike in both
-# directions. A ``padding_idx`` and ``linalg.cholesky`` do not
-# (:ref:`where-jacrev-and-jacfwd-differ`), and nothing warns you:
+# *The two orders give different numbers, or one of them raises an error.* They agree, up
+# to rounding, where H is symmetric and each operation treats its input alike in both
+# directions. An embedding with a ``padding_idx`` and ``linalg.cholesky`` treat their
+# inputs differently in the two directions (:ref:`where-jacrev-and-jacfwd-differ`), and
+# nothing warns you. Here is the product for an embedding in both orders:
 
 tokens = torch.tensor([1, 2, 0])  # 0 is the padding
 embedded = lambda w: torch.nn.functional.embedding(tokens, w, padding_idx=0)
@@ -226,11 +227,13 @@ print("reverse over reverse:", by_reverse[1])
 print("forward over reverse:", by_forward[1])
 
 # %%
-# A few operations have a rule for only one of the two orders, or for neither. On the CPU,
-# ``scaled_dot_product_attention`` has neither for a tensor of four dimensions without
-# dropout, and has both for one of three. Where the rule is missing, you get an error
-# (:ref:`no-second-derivative`). With its default backend, ``torch.compile`` gives a
-# function a backward that has no derivative of its own (:ref:`compiled-second-derivative`):
+# A few operations have a rule for only one of the two orders, or for neither. On the CPU
+# and without dropout, ``scaled_dot_product_attention`` has neither rule for a tensor with
+# four dimensions, and it has both rules for a tensor with three. Where the rule is
+# missing, you get an error (:ref:`no-second-derivative`). With its default backend,
+# ``torch.compile`` gives a function a backward pass that cannot be differentiated
+# (:ref:`compiled-second-derivative`). For both shapes we count the orders that work for
+# attention:
 
 attend = lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q).square().sum()
 worked = {}
@@ -292,9 +295,9 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 # Where next
 # ----------
 #
-# :ref:`hessian-vector-product` has the line to write, :ref:`full-hessian` computes all n
-# columns. :ref:`gauss-newton` explains when H may be
-# replaced by :math:`J^\top J`, and :ref:`retain-or-create` explains which flag keeps what.
+# :ref:`hessian-vector-product` has the line to write, and :ref:`full-hessian` computes
+# all n columns. :ref:`gauss-newton` explains when H may be replaced by :math:`J^\top J`,
+# and :ref:`retain-or-create` explains which flag keeps what.
 #
 # .. asked: Hessian-vector product; Hessian times vector without the Hessian; hvp in
 #    PyTorch; curvature along a direction; Pearlmutter trick; large Hessian does not fit

@@ -113,12 +113,12 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply a vector by H, scale it to length 1, and repeat. This finds the eigenvalue that
-# is largest in *size*. A strongly negative eigenvalue can therefore win, and
-# :ref:`sharpness` says what to do then. Take the gradient by ``autograd.grad``, as
-# ``slopes`` does, and not by ``backward(create_graph=True)``: that leaves a graph in
-# ``.grad``, in a cycle that keeps memory (:ref:`create-graph-cycle`). We print the
-# eigenvalue next to the largest one computed from the whole H:
+# Multiply a vector by H, scale it to length 1, and repeat. In this way you find the
+# eigenvalue that is largest in *size*. A strongly negative eigenvalue can therefore win,
+# and :ref:`sharpness` says what to do then. Take the gradient by ``autograd.grad``, as
+# ``slopes`` does, and not by ``backward(create_graph=True)``, which leaves a graph in
+# ``.grad``, as part of a cycle that keeps memory occupied (:ref:`create-graph-cycle`). We
+# print the eigenvalue next to the largest one computed from the whole H:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -180,9 +180,9 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# We compare each :math:`u^\top Hw` with :math:`w^\top Hu`, the H from chunks with the H
-# from the loop, a product with differences of the gradient, and two products in ``eval()``
-# with each other:
+# As a check, we compare each :math:`u^\top Hw` with :math:`w^\top Hu`. We compare the H
+# from chunks with the H from the loop, a product with differences of the gradient, and
+# two products in ``eval()`` with each other:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)

@@ -135,8 +135,9 @@ title = "The Hessian of a small network's loss: symmetric, 13 by 13"
 ax = pullback.plot.heatmap(matrix, title=title, xlabel="parameter", ylabel="parameter")
 
 # %%
-# The other way is to make the loss a function of *one* vector. Inside of the function the
-# vector is cut into the dict of parameters. Its Hessian is the same matrix, in one piece:
+# Another way is to make the loss a function of *one* vector. Inside this function the
+# vector is cut into the dict of parameters. The Hessian of the function is the same
+# matrix, in one piece:
 
 
 def loss_of_vector(vector):
@@ -168,18 +169,18 @@ print(value, g)
 # ---------------
 #
 # *Out of memory.* Count the entries before you start. The Hessian of a million float32
-# weights has :math:`10^{12}` entries of four bytes each. What people want a Hessian for,
-# such as a step, an eigenvalue or a trace, can usually be computed from products
-# (:ref:`hvp`, :ref:`trace-and-norm`):
+# weights has :math:`10^{12}` entries of four bytes each. The quantities that people want
+# from a Hessian, such as a step, an eigenvalue or a trace, can usually be computed from
+# products (:ref:`hvp`, :ref:`trace-and-norm`):
 
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
 # *"... should contain a single element", and my network has 3 inputs and 2 outputs.*
 # ``torch.autograd.functional.hessian`` takes a function with one output only
-# (:ref:`error-hessian-single-element`). :func:`torch.func.hessian` takes one with several
-# outputs, and returns a Hessian for each of them. The other way is one call for each
-# component:
+# (:ref:`error-hessian-single-element`). :func:`torch.func.hessian` takes a function with
+# several outputs, and returns a Hessian for each of them. Another way is to call
+# ``torch.autograd.functional.hessian`` once for each component:
 
 two = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 three = torch.ones(3)

@@ -80,9 +80,9 @@ title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 # *minus* this trace. For such a flow, one ``v`` for each solve is often enough, because the
 # estimate is right on average.
 #
-# *How do I get the Laplacian of a function of 400 variables?* The Laplacian is the trace of
-# the :term:`Hessian`, which is the Jacobian of the gradient. So products with the same
-# random signs estimate it:
+# *How do I get the Laplacian of a function of 400 variables?* The Laplacian is the trace
+# of the :term:`Hessian`, which is the Jacobian of the gradient. So products of the
+# Hessian with the same random signs estimate the Laplacian:
 
 
 def energy(x):
@@ -119,9 +119,9 @@ divergence.shape
 
 # %%
 # You can also compute all of J for each point and take its diagonal. But if you pass ones
-# for the whole output and sum the result over the columns, you get something else: the sum
-# of every entry of each J, not only of the diagonal. That is why the second comparison
-# below is False:
+# for the whole output and sum the result over the columns, you get something else: the
+# sum of all entries of each J, not only of the diagonal. That is why the second
+# comparison below is False:
 
 by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).sum(-1)
 (columns,) = torch.autograd.grad(Y, X, torch.ones_like(Y), retain_graph=True)
@@ -144,8 +144,8 @@ print(penalty, torch.autograd.grad(penalty, weight)[0].norm())
 # What goes wrong
 # ---------------
 #
-# ``v = ones`` is not a random vector. With it you get :math:`\mathbf 1^\top J\mathbf 1`,
-# which is the sum of *all* entries, not of the diagonal:
+# ``v = ones`` is not a random vector. With ones you get :math:`\mathbf 1^\top J\mathbf
+# 1`, which is the sum of *all* entries, not of the diagonal:
 
 ones = torch.ones(n, dtype=torch.float64)
 print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace():.1f}")
@@ -168,9 +168,9 @@ print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 # ones gives the diagonal exactly. If J is banded, a few products are enough
 # (:ref:`sparse-jacobian`). Otherwise the diagonal takes n products.
 #
-# We test whether the estimates lie within four standard errors of the exact values. We
-# compare the products with those of the whole J, the penalty with its exact value, and the
-# divergence with a formula:
+# As a check, we test whether the estimates lie within four standard errors of the exact
+# values. We compare the products with the products of the whole J, the penalty with its
+# exact value, and the divergence with a formula:
 
 assert abs(trace_samples.mean() - J.trace()) < 4 * error
 norm_error = norm_samples.std() / 200**0.5

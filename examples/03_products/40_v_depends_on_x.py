@@ -153,8 +153,8 @@ as_formula = torch.autograd.grad(formula, scores)[0]
 print(torch.equal(as_v, as_fixed), as_v, as_formula)
 
 # %%
-# We compare each result with a difference quotient that keeps ``v`` fixed or lets it change
-# with x, as the result requires:
+# As a check, we compare each result with a difference quotient, in which ``v`` stays
+# fixed or changes with x, as it does in the result:
 
 
 def quotient(f, at, h=1e-6):

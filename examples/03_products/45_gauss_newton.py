@@ -40,8 +40,8 @@ def f(w):
 
 # %%
 # The loss is :math:`\lVert y-d\rVert^2/2`, where :math:`d` are the data. For this loss
-# :math:`H_\ell` is the identity, so the small product in the middle drops out. What remains
-# is a JVP, followed by a VJP:
+# :math:`H_\ell` is the identity, so the small product in the middle drops out. This
+# leaves a JVP, followed by a VJP:
 
 
 def product(w, u):
@@ -151,9 +151,10 @@ damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
 print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
 
 # %%
-# We compare the result of ``product`` with the product of a matrix that we form in full,
-# and the Jacobian with its formula. At the fitted weights the residual is small, so we also
-# check that the Gauss-Newton matrix is close to the Hessian at these weights:
+# As a check, we compare the result of ``product`` with the product of a matrix that we
+# form in full, and the Jacobian with its formula. At the fitted weights the residual is
+# small, so we also check that the Gauss-Newton matrix is close to the Hessian at these
+# weights:
 
 J = torch.func.jacrev(f)(w)
 torch.testing.assert_close(product(w, u), J.T @ J @ u)

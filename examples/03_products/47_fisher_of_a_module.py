@@ -41,10 +41,10 @@ def flat(tensors, start=0):
 # What goes wrong
 # ---------------
 #
-# We first do what that code does, and square ``.grad`` after a ``backward`` of the mean
-# loss. For comparison, we take the gradient of each sample separately, square it, and take
-# the mean of these squares. The labels are those of the data. The ratio of the squared
-# gradient to the mean of the squares is far from 1:
+# First we square ``.grad`` after a ``backward`` of the mean loss, as such code does. For
+# comparison, we take the gradient of each sample separately, square it, and take the mean
+# of these squares. We use the labels of the data. The ratio of the squared gradient to
+# the mean of the squares is far from 1:
 
 
 def loss(w, x, y):
@@ -59,8 +59,8 @@ print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 
 # %%
 # At a minimum of the loss, the gradient of the mean is 0, and so is its square, while the
-# Fisher matrix is in general not 0. (With batches of one sample, the squares of ``.grad``
-# have the right mean, at the price of a loop.)
+# Fisher matrix is in general not 0. With batches of one sample, the squares of ``.grad``
+# have the right mean, but you need a loop over the samples.
 #
 # The mean of squares is called the *empirical* Fisher, because it uses the labels of the
 # data. The Fisher matrix itself averages over labels that are drawn from the model. Our
@@ -145,8 +145,8 @@ step = torch.linalg.solve(matrix + 0.1 * torch.eye(27), -each.mean(0))
 print(torch.linalg.matrix_rank(matrix).item(), (step @ each.mean(0) < 0).item())
 
 # %%
-# As a check, we compare the product and the diagonal with those of the matrix that is
-# written out:
+# As a check, we compare the product and the diagonal with the product and the diagonal of
+# the matrix that is written out:
 
 torch.testing.assert_close(flat(Fu), matrix @ flat(u))
 torch.testing.assert_close(diagonal, matrix.diagonal())

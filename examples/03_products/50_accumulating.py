@@ -11,9 +11,9 @@ tensor with a graph, and then you differentiate that tensor.
 """
 
 # %%
-# Take :math:`x^4` at 2, where :math:`y'=4x^3=32` and :math:`y''=12x^2=48`. (An example
-# with :math:`x^3` at 2 would not tell us much, because there :math:`y'=3x^2` and
-# :math:`y''=6x` are both 12.) We call ``backward`` twice:
+# Take :math:`x^4` at 2, where :math:`y'=4x^3=32` and :math:`y''=12x^2=48`. The function
+# :math:`x^3` would not tell us much, because at 2 its first and its second derivative are
+# both 12. We call ``backward`` twice:
 
 import torch
 
@@ -25,12 +25,12 @@ y.backward()
 print(x.grad)
 
 # %%
-# The second number is 64, which is 32 + 32. Neither call differentiated what was in
-# ``x.grad``. Each of them added 32 to it.
+# The second number is 64, which is 32 + 32. Neither call differentiated the number in
+# ``x.grad``. Each of them added 32 to this number.
 #
 # Does ``create_graph=True`` help? Not by itself. It gives the gradient a graph, but
-# ``y.backward()`` still differentiates ``y``. What has to be differentiated is the
-# gradient:
+# ``y.backward()`` still differentiates ``y``. To get the second derivative, differentiate
+# the gradient instead:
 
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
 (second,) = torch.autograd.grad(first, x)

@@ -93,9 +93,10 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 # ----------------------------------------------
 #
 # ``v`` is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
-# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is the
-# transform of the identity. The code below compares autograd's result with the product of
-# this matrix and ``v``.
+# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is
+# the transform of the identity. The code below computes
+# :math:`\operatorname{Re}(J^\mathsf{H}v)` from this matrix, and compares it with the
+# result of autograd.
 #
 # If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and one
 # with 1j. The last line of the output shows these two products for :math:`y=(3+4i)w`:
@@ -152,10 +153,11 @@ print(steps[0], torch.equal(*steps))
 # What goes wrong
 # ---------------
 #
-# *jacrev and jacfwd refuse complex input.* There is more than one convention for a complex
-# :term:`Jacobian`, and these functions do not choose one for you. :func:`pullback.jacobian`
-# refuses complex input as well. You can pass the ``view_as_real`` form from above to any of
-# the three. With complex input they raise these errors:
+# *jacrev and jacfwd refuse complex input.* There is more than one convention for a
+# complex :term:`Jacobian`, and these functions do not choose one for you.
+# :func:`pullback.jacobian` refuses complex input as well. You can pass the
+# ``view_as_real`` form from above to any of these three functions. With complex input
+# they raise these errors:
 
 import pullback
 

@@ -13,8 +13,8 @@ You need the product of the :term:`Jacobian` with many vectors, all at *one* poi
 # %%
 # Both ``linearize`` and ``vjp`` return the value and a function. The function from
 # ``linearize`` takes a ``u`` with the shape of x, and the function from ``vjp`` takes a
-# ``v`` with the shape of y. To see how often f runs, we count its calls. (``linearize``
-# warns about a step of its own tracing, and we mute this warning here.)
+# ``v`` with the shape of y. To see how often f runs, we count its calls. ``linearize``
+# warns about a step of its tracing, and we mute this warning here.
 
 import warnings
 
@@ -85,8 +85,8 @@ sigma = push_blur(u).norm()
 print(f"{sigma:.2f}")
 
 # %%
-# The vector that we found is the change of the image that the map amplifies most, by the
-# factor above:
+# The vector that we found is the change of the image that the map amplifies most. It is
+# amplified by the factor above. Here is the vector as an image:
 
 import pullback.plot
 
@@ -148,10 +148,10 @@ for name, answers in zip(("push", "pull"), answered, strict=True):
     print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%
-# *What about dropout?* ``linearize`` records that a mask is drawn, and not the mask itself.
-# So every push draws a new mask, and its product belongs to a different function from the
-# one whose value was returned. ``vjp`` keeps its mask. If you need both maps, draw the mask
-# once, outside f:
+# *What about dropout?* ``linearize`` records that a mask is drawn, and not the mask
+# itself. So every push draws a new mask, and the product that it returns does not belong
+# to the function whose value ``linearize`` returned. ``vjp`` keeps its mask. If you need
+# both maps, draw the mask once, outside f:
 
 a = torch.ones(64)
 push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]
@@ -176,8 +176,8 @@ print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
 
 # %%
 # As a check, we compare the maps with a J that we worked out by hand, and the singular
-# value with that of the whole Jacobian. We also check that the Newton steps have reached
-# the root, whose entries are all alike:
+# value with the largest singular value of the whole Jacobian. We also check that the
+# Newton steps have reached the root, whose entries are all alike:
 
 assert torch.equal(after_step[0], before_step[0])
 assert not torch.allclose(after_step[1], before_step[1])

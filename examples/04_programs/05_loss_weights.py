@@ -4,12 +4,13 @@ r"""
 Weighted, masked and averaged losses as choices of v
 ====================================================
 
-Some samples of your batch are to count more than others, some are padding and must not
-count at all, and three of them you know to be wrong. So you multiply by weights or by a
-mask, divide by one number or another, and wonder why the result is NaN, or why the weights
-have no effect. One question sorts all of this out: *what is* ``v``? Keep the losses of a
-batch as a vector. Then every way of reducing these losses to one number is a choice of
-``v``, with one entry for each sample, and you can pass this ``v`` to ``backward`` as it is.
+Some samples of your batch should count more than others. Some are padding and must not
+count at all, and you know that three of them are wrong. So you multiply the losses by
+weights or by a mask, and divide by one number or another. Then you wonder why the result
+is NaN, or why the weights have no effect. One question sorts all of this out: *what is*
+``v``? Keep the losses of a batch as a vector. Then every way of reducing these losses to
+one number is a choice of ``v``, with one entry for each sample, and you can pass this
+``v`` to ``backward`` as it is.
 """
 
 # %%
@@ -28,8 +29,8 @@ losses = (data @ w - target) ** 2
 print(losses)
 
 # %%
-# Each of the four losses has its own gradient. They are the rows of the :term:`Jacobian`,
-# and every reduction adds up these rows, each with a factor:
+# Each of the four losses has its own gradient. These gradients are the rows of the
+# :term:`Jacobian`, and every reduction adds up these rows, each multiplied by a factor:
 #
 # .. math::
 #
@@ -39,9 +40,10 @@ J = torch.func.jacrev(lambda w: (data @ w - target) ** 2)(w.detach())
 print(J)
 
 # %%
-# The last sample pulls hardest. How much of that arrives depends on its factor. Here are
-# five usual reductions, each beside its ``v``. The sum has ones, the mean 1/4 in each
-# place, a mask has zeros, and the worst sample alone has a single 1:
+# The last sample has the largest gradient. How much of it arrives at ``w`` depends on its
+# factor. Here are five usual reductions, each beside its ``v``. The ``v`` of the sum
+# holds ones, and the ``v`` of the mean holds 1/4 in each place. The ``v`` of a mask has
+# zeros, and the ``v`` of the worst sample alone has a single 1:
 
 mask = torch.tensor([1.0, 1.0, 0.0, 1.0])
 weight = torch.tensor([0.1, 0.2, 0.3, 0.4])
@@ -54,8 +56,8 @@ ways = {
 }
 
 # %%
-# We compute each gradient twice, from the reduced loss, and from the vector of losses with
-# ``v``. The two must be the same:
+# We compute each gradient twice, once from the reduced loss and once from the vector of
+# losses with ``v``. The two gradients must be the same:
 
 for name, (reduced, v) in ways.items():
     (left,) = torch.autograd.grad(reduced, w, retain_graph=True)
@@ -65,17 +67,16 @@ for name, (reduced, v) in ways.items():
     torch.testing.assert_close(left, v @ J)
 
 # %%
-# So in a program of your own you may write either. ``losses.backward(v)`` has the advantage
-# that a single tensor holds everything that you have decided, and you can print this
-# tensor.
+# So in your own program you may write either of the two. ``losses.backward(v)`` has the
+# advantage that a single tensor holds all your decisions, and you can print this tensor.
 #
 # The mean comes too early
 # ------------------------
 #
-# Two questions that are asked again and again have the same cause. In the first, five
-# numbers are passed to ``backward`` on a loss that is a mean already. That loss is a single
-# number, so its ``v`` may have only one entry, too. Keep the vector, and put the 1/N into
-# ``v``:
+# Two questions that are asked again and again have the same cause. In the first, somebody
+# takes the mean of the losses and then passes five numbers to ``backward``. The mean is a
+# single number, so its ``v`` may have only one entry, too. Keep the vector, and put the
+# 1/N into ``v``:
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -88,9 +89,10 @@ torch.nn.functional.mse_loss(out, goal, reduction="none").backward(upstream / 5)
 print(out.grad)
 
 # %%
-# In the second, the weights are multiplied in after the mean, and do nothing. Nothing
-# raises this time. The one number is multiplied by each weight, so all samples are scaled
-# alike, by the mean of the weights, which is 1 here. Ask for ``reduction="none"`` first:
+# In the second, somebody multiplies by the weights after the mean, and the weights have
+# no effect. This time there is no error. The single number is multiplied by each weight,
+# so all samples are scaled alike, by the mean of the weights, which is 1 here. Ask for
+# ``reduction="none"`` first:
 
 share = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0])
 for reduction in ("mean", "none"):
@@ -98,15 +100,17 @@ for reduction in ("mean", "none"):
     print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
-# In the first line of the output, which is for the mean, the sample with the weight 0 still
-# pulls, with −1.6, and the last sample pulls no harder than it would without any weights.
+# The first line of the output is for the mean. In it the sample with the weight 0 still
+# has a gradient of −1.6, and the gradient of the last sample is the same as without any
+# weights.
 #
 # Divided by what?
 # ----------------
 #
-# With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
-# by the sum of the weights that were used, and a target of ``ignore_index`` counts 0. With
-# three samples, of which the last is ignored, ``v`` is (1, 3, 0)/(1 + 3):
+# With class weights, ``cross_entropy`` does not divide by the number of samples. It
+# divides by the sum of the weights of the samples in the batch, and a sample whose target
+# is ``ignore_index`` counts 0. With three samples, of which the last is ignored, ``v`` is
+# (1, 3, 0)/(1 + 3):
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 classes, k = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
@@ -118,9 +122,10 @@ v = torch.tensor([1.0, 3.0, 0.0]) / (1 + 3)
 print(torch.allclose(left, right))
 
 # %%
-# If the targets are probabilities instead of indices, it divides by the number of samples
-# after all. Here is the divisor for three targets of the classes 0, 1 and 1, first as
-# indices, where it is 1 + 3 + 3, and then as probabilities:
+# If the targets are probabilities instead of indices, ``cross_entropy`` does divide by
+# the number of samples. Here is the divisor for three targets of the classes 0, 1 and 1.
+# The first line is for indices, where the divisor is 1 + 3 + 3, and the second is for
+# probabilities:
 
 hard = torch.tensor([0, 1, 1])
 for t in (hard, torch.nn.functional.one_hot(hard).float()):
@@ -130,9 +135,9 @@ for t in (hard, torch.nn.functional.one_hot(hard).float()):
 # A v that finds the outliers by itself
 # -------------------------------------
 #
-# So far the weights were known beforehand. They can also come from the losses. We fit a
-# line to twenty points, of which three are wrong, and nobody tells us which. In each step
-# ``weigh`` looks at the errors and chooses ``v``:
+# So far we knew the weights beforehand. The weights can also come from the losses. We fit
+# a line to twenty points, of which three are wrong, and nobody tells us which. In each
+# step ``weigh`` looks at the errors and chooses ``v``:
 
 torch.manual_seed(0)  # the same points on every build
 x = torch.linspace(0, 1, 20)
@@ -151,9 +156,9 @@ def fit(weigh):
 
 
 # %%
-# Note the ``detach``. The weights are computed from the errors, but they are not to be
-# differentiated. What happens if each point gets the weight :math:`1/\lvert r_i\rvert`, so
-# that a large error counts less?
+# Note the ``detach``. The weights are computed from the errors, but they must not be
+# differentiated. What happens if each point gets the weight :math:`1/\lvert r_i\rvert`,
+# so that a large error counts less?
 
 flat, robust = fit(torch.ones_like), fit(lambda r: 1 / r.abs().clamp(min=0.02))
 
@@ -167,21 +172,21 @@ ax.legend()
 title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
-# The line with ones is pulled down by the three points, and the other one comes close to
-# the true line, :math:`1+2x`. The gradient of a square is :math:`2r`, and times
-# :math:`1/\lvert r\rvert` it has the same size at every point that is off by more than
-# 0.02. So a far point pulls no harder than a near one, as with absolute errors
+# The three points pull down the line that was fitted with ones, and the other line comes
+# close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`. Multiplied
+# by :math:`1/\lvert r\rvert`, it has the same size at every point that is off by more
+# than 0.02. So a distant point pulls no harder than a near one, as with absolute errors
 # (:ref:`what-losses-send`).
 #
 # What to watch for
 # -----------------
 #
 # **A mask does not remove a NaN.** If missing targets are stored as NaN, their losses are
-# NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is still
-# NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. The first
-# three numbers are the gradients with a mask in ``v``, with ``nansum``, and of the chosen
-# rows. The last two are a mean over a mask that keeps nothing, which is 0/0, and the same
-# sum divided by at least 1:
+# NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is
+# still NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. The
+# first three numbers are three gradients: with a mask in ``v``, with ``nansum``, and with
+# only the rows that we keep. The fourth number is a mean over a mask that keeps nothing,
+# which is 0/0. For the last number, the divisor of this mean is at least 1:
 
 bad, none = torch.tensor([1.0, float("nan"), 4.0]), torch.zeros(3)
 keep = ~bad.isnan()
@@ -192,9 +197,10 @@ chosen = torch.autograd.grad(scale * bad[keep], scale, torch.ones(2))[0]
 print(masked, summed, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
 
 # %%
-# **The mean of batch means** is not the mean of all samples, if the batches differ in size.
-# The samples of a small batch count more. Weigh each batch by its share. Here are the mean
-# of means, the weighted one, and the mean of all:
+# **The mean of batch means** is not the mean of all samples, if the batches differ in
+# size. The samples of a small batch count more. So weight each batch by its share of the
+# samples. Here are the mean of the means, the weighted mean of the means, and the mean of
+# all samples:
 
 batches = [losses[:1], losses[1:]]
 wrong = torch.stack([b.mean() for b in batches]).mean()
@@ -210,8 +216,8 @@ print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 #
 # .. dropdown:: Answer
 #
-#    The weights (2, 1, 1, 1), divided by their sum, so that they add up to 1 like those of
-#    the mean:
+#    It holds the weights (2, 1, 1, 1), divided by their sum, so that they add up to 1
+#    like the weights of the mean:
 
 v = torch.tensor([2.0, 1.0, 1.0, 1.0])
 (trusted,) = torch.autograd.grad(losses, w, v / v.sum(), retain_graph=True)
@@ -221,8 +227,8 @@ print([round(g, 1) for g in trusted.tolist()])
 # .. dropdown:: How we checked this page
 #
 #    The loop above compares all five reductions with ``v`` and with the rows of the
-#    Jacobian. The mean of the batches, the weights of the classes, the line and the answer
-#    are compared here.
+#    Jacobian. The assertions below check the mean of the batches, the weights of the
+#    classes, the line and the answer.
 
 torch.testing.assert_close((whole, left), (losses.mean(), right))
 torch.testing.assert_close(robust, truth := torch.tensor([1.0, 2.0]), rtol=0, atol=0.1)

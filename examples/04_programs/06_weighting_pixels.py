@@ -15,13 +15,13 @@ and not every pixel. To do this, keep one loss for each pixel and call
 # The slides
 # ----------
 #
-# We make our slides ourselves, so that we know what is on them. Each slide shows one large
-# cell and up to five small ones, with noise that is as strong as the cells are bright.
-# Three tensors belong to a batch of B slides: the images, of shape ``(B, 1, 32, 32)``, the
-# ``target``, which says for each pixel whether it is background (0) or cell (1), and
-# ``segment``, which says to which cell it belongs. The background is segment 0, and every
-# cell of the batch has a number of its own. Nobody can tell exactly where a cell ends, so
-# there is a rim around each with the target 255, which means *leave this pixel out*:
+# We make our slides ourselves, so that we know what is on them. Each slide shows one
+# large cell and up to five small ones, with noise that is as strong as the cells are
+# bright. Three tensors belong to a batch of B slides: the images, of shape ``(B, 1, 32,
+# 32)``, the ``target``, which says for each pixel whether it is background (0) or cell
+# (1), and ``segment``, which says to which cell it belongs. The background is segment 0,
+# and every cell of the batch has its own number. Nobody can tell exactly where a cell
+# ends, so each cell has a rim with the target 255, which means *leave this pixel out*:
 
 import torch
 from torch import nn
@@ -52,17 +52,19 @@ area = segment.flatten().bincount()
 print("pixels of the cells of the first slide:", area[1:7].tolist())
 
 # %%
-# A large cell has more than ten times as many pixels as a small one, unless the edge of the
-# slide cuts it. (The zeros are small cells that would have touched another one and were
-# left out.) If every pixel counts once, one large cell is worth more than ten small ones.
+# A large cell has more than ten times as many pixels as a small one, unless the edge of
+# the slide cuts it. The zeros stand for small cells that we left out because they would
+# have touched another cell. If every pixel counts once, one large cell is worth more than
+# ten small ones.
 #
 # The program
 # -----------
 #
 # The training loop is an ordinary one, with one line that you may not have seen. With
 # ``reduction="none"`` the cross-entropy is not averaged, so that ``losses`` has the shape
-# ``(B, 32, 32)``, a loss for each pixel. It is not a number, so ``backward`` asks for a
-# ``v`` of the same shape, and a function ``weigh`` makes it from the labels:
+# ``(B, 32, 32)``, a loss for each pixel. These losses are not a single number, so
+# ``backward`` asks for a ``v`` of the same shape. The function ``weigh`` makes this ``v``
+# from the labels:
 
 
 def train(weigh, steps=200):
@@ -86,17 +88,18 @@ def train(weigh, steps=200):
 
 
 # %%
-# Dividing ``v`` by its sum makes the weights add up to 1. What is differentiated is then
-# the *weighted mean* of the losses, whatever the size of the slides and of the batch.
+# Dividing ``v`` by its sum makes the weights add up to 1. Then you differentiate the
+# *weighted mean* of the losses, whatever the size of the slides and of the batch.
 #
 # Three maps to compare
 # ---------------------
 #
-# The first map counts every labelled pixel once. The second is a *class weight*. Background
-# is common and cells are rare, so each pixel of a cell counts nine times. The third looks
-# at the segments. Each cell as a whole is worth eighty pixels of background, so
-# that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one number
-# for each segment, and ``worth[segment]`` puts it at each of its pixels:
+# The first map counts every labelled pixel once. The second is a *class weight*.
+# Background is common and cells are rare, so each pixel of a cell counts nine times. The
+# third looks at the segments. Each cell as a whole is worth eighty pixels of background,
+# so that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one
+# number for each segment, and ``worth[segment]`` puts this number at each pixel of the
+# segment:
 
 
 def every_pixel(target, segment):
@@ -116,8 +119,8 @@ def by_segment(target, segment):
 
 
 # %%
-# Here are the maps for one slide. No colour is a weight of 0, and the strongest violet is a
-# weight of 8 or more:
+# Here are the maps for one slide. A pixel without colour has the weight 0, and the
+# strongest violet means a weight of 8 or more:
 
 maps = {"every pixel": every_pixel, "by class": by_class, "by segment": by_segment}
 
@@ -135,18 +138,18 @@ for ax in axes.flat:
     ax.set_yticks([])
 
 # %%
-# In all three the rims have no colour, because those pixels count 0. By class, all cells
-# are equally strong. By segment, the small ones stand out, and a pixel of the large cell
-# counts no more than one of the background.
+# In all three maps the rims have no colour, because the pixels of a rim count 0. In the
+# map by class, all cells have the same colour. In the map by segment, the small cells
+# stand out, and a pixel of the large cell counts no more than a pixel of the background.
 #
 # What the network learns from each
 # ---------------------------------
 #
 # We train three times, from the same weights and with the same slides. Then we ask each
 # network about the hundred slides from the top, which it has not seen. A cell counts as
-# found if at least half of its pixels are marked. Where background is marked, that is a
-# false alarm. (The percentages of cells are rounded to the nearest five, because the last
-# digits depend on the processor.)
+# found if at least half of its pixels are marked. A pixel of the background that is
+# marked is a false alarm. We round the percentages of small cells to the nearest five,
+# because the last digits depend on the processor:
 
 
 def judge(p, threshold=0.5):
@@ -167,10 +170,11 @@ for name, weigh in maps.items():
     print(f"{name:12} {5 * round(20 * few)}%   {large:.0%}  {alarms:.0%}")
 
 # %%
-# With every pixel counted once, the network misses most of the small cells. Weights by
-# class find twice as many, and pay for it with more false alarms. Weights by segment find
-# still more of them, here for about the same number of false alarms. Here is what each
-# network says about our slide, stronger where it is more certain of a cell:
+# With every pixel counted once, the network misses most of the small cells. With weights
+# by class it finds about twice as many, but it also gives more false alarms. With weights
+# by segment it finds still more of them, here with about the same number of false alarms.
+# In the pictures of our slide, the colour is stronger where a network is more certain of
+# a cell:
 
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
 axes[0, 0].imshow(torch.where(target[i] == VOID, 0.3, target[i]), cmap="Greys")
@@ -187,9 +191,10 @@ for ax in axes.flat:
 # -------------------------------------
 #
 # There is a cheaper way to find more cells. Keep the network that was trained with every
-# pixel counted once, and mark a pixel as soon as the network gives it a smaller chance than
-# one half. To be fair, we let the threshold of each network run from high to low, and draw
-# how many small cells it finds against the false alarms. The dots are at one half:
+# pixel counted once, and mark a pixel as soon as the network gives it a smaller chance
+# than one half. To be fair, we let the threshold of each network run from high to low,
+# and plot the share of small cells that it finds against the share of false alarms. The
+# dots mark a threshold of one half:
 
 figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 4))
 for name, p in chances.items():
@@ -202,16 +207,17 @@ ax.legend()
 title = ax.set_title("Small cells found, for each threshold")
 
 # %%
-# The curves of the first two lie nearly on top of each other. Here the class weight has
-# done little that a lower threshold would not have done as well, and there is a reason for
-# it. Suppose that nine of ten pixels that look alike are background and one is a cell.
-# Counted once, they are best given the chance 0.1. If the one counts nine times, both sides
-# pull equally, and the best chance is 0.5. The weight has moved the place where *yes*
-# begins.
+# The curves of the first two networks lie nearly on top of each other. Here the class
+# weight has done little that a lower threshold would not have done as well, and there is
+# a reason for this. Suppose that of ten pixels that look alike, nine are background and
+# one belongs to a cell. If each pixel counts once, the best chance for all of them is
+# 0.1. If the pixel of the cell counts nine times, both sides pull equally, and the best
+# chance is 0.5. So the weight has only moved the threshold.
 #
 # The curve of the segments lies above the others. A threshold cannot tell a pixel of a
-# small cell from one of a large cell, and this weight does. It has a price, too. Let each
-# of the three mark 5% of the background, and see which pixels of cells it misses:
+# small cell from a pixel of a large cell, whereas this weight does. But this weight has a
+# price, too. We let each of the three networks mark 5% of the background, and see which
+# pixels of cells it misses:
 
 in_large = (area > 40)[segment] & (target == 1)
 in_small = (area < 40)[segment] & (target == 1)
@@ -224,18 +230,19 @@ for name, p in chances.items():
     print(f"{name:12} {large:.0%}  about {10 * round(10 * few)}%")
 
 # %%
-# The small cells are gained at the edges of the large ones. All of the large cells are
-# still found, so for counting cells this is a good bargain. For measuring their area
-# it is not.
+# The network finds more of the small cells, but misses more pixels of the large ones. It
+# still finds all of the large cells, so this is a good bargain if you count cells. If you
+# measure their area, it is not.
 #
 # What to watch for
 # -----------------
 #
-# **A weight changes what the network means by a chance.** Add up the chances that it gives
-# to all labelled pixels, and divide by the number of those that are cells. Counted once,
-# the chances are about right on average (100% would be exactly right), and with weights
-# they are too high. If you need chances, count every pixel once and move the threshold.
-# (Again to the nearest 5%.)
+# **A weight changes what the network means by a chance.** We add up the chances that a
+# network gives to all labelled pixels, and divide by the number of labelled pixels that
+# belong to cells. A quotient of 100% would be exactly right. If every pixel counts once,
+# the chances are about right on average, and with weights they are too high. If you need
+# chances, count every pixel once and move the threshold. Here are the quotients, again to
+# the nearest 5%:
 
 labelled = target != VOID
 for name, p in chances.items():
@@ -243,10 +250,11 @@ for name, p in chances.items():
     print(f"{name:12} {5 * round(20 * ratio.item())}%")
 
 # %%
-# **The mean of what, exactly?** With ``ignore_index`` an ignored pixel has the loss 0, but
-# it is still there, and ``losses.mean()`` divides by it. The mean inside ``cross_entropy``
-# does not. It divides by the sum of the class weights of the labelled pixels. Both
-# are a ``v``, and here is which:
+# **The mean of what, exactly?** With ``ignore_index`` an ignored pixel has the loss 0,
+# but ``losses.mean()`` still counts this pixel in its divisor. The mean inside
+# ``cross_entropy`` does not count it, and divides by the sum of the class weights of the
+# labelled pixels. Each of these means corresponds to a ``v``, which we pass for
+# comparison:
 
 scores = torch.randn(100, 2, 32, 32, generator=torch.Generator().manual_seed(2))
 scores.requires_grad_()
@@ -267,13 +275,15 @@ for (name, number), v in zip(numbers.items(), chosen, strict=True):
 
 # %%
 # **The sum instead of the mean** multiplies every gradient by the number of labelled
-# pixels. With plain SGD this is a learning rate that is thousands of times larger. Adam
-# divides by the size of the gradients, so that it hardly notices, unless you clip them or
-# give it a ``weight_decay``, which it adds to the gradients before it divides.
+# pixels. With plain SGD this has the same effect as a learning rate that is thousands of
+# times larger. Adam divides by the size of the gradients, so its steps hardly change,
+# unless you clip the gradients or set a ``weight_decay``, which Adam adds to the
+# gradients before it divides.
 #
 # **A weight map with one dimension too many.** Images have a channel, so a map is often
-# stored as ``(B, 1, 32, 32)``. Multiplied by the losses it broadcasts, and every slide gets
-# the maps of all the others. ``backward`` refuses such a ``v``:
+# stored as ``(B, 1, 32, 32)``. If you multiply the losses by such a map, the two
+# broadcast, and every slide gets the maps of all the others. ``backward`` refuses a ``v``
+# of this shape:
 
 few_losses = losses[:8]
 print((by_class(target, segment)[:8, None] * few_losses).shape)
@@ -283,14 +293,13 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of
-# ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because ``ignore_index``
-# sends back zeros for an ignored pixel whatever ``v`` says. (If you multiply the losses by
-# the weights yourself, the number in your log is NaN, and the gradient still is not.) A
-# loss that has no such
-# argument, as the binary cross-entropy, carries the NaN into the weights, and one such
-# batch ruins the network. Divide by ``v.sum().clamp(min=1)`` there, if your weights are of
-# the size of ours.
+# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of ``v /
+# v.sum()`` is 0/0, which is NaN. Here this does no harm, because with ``ignore_index``
+# the gradient of an ignored pixel is zero, whatever ``v`` says. If you multiply the
+# losses by the weights yourself, the number in your log is NaN, but the gradient is still
+# zero. The binary cross-entropy has no such argument. With this loss the NaN reaches the
+# weights, and a single such batch ruins the network. In that case divide by
+# ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
 #
 # .. admonition:: Try it
 #
@@ -301,19 +310,21 @@ except RuntimeError as error:
 #
 # .. dropdown:: Answer
 #
-#    With half the noise there is next to nothing to gain: every pixel counted once, the
-#    network finds 95% of the small cells, and with either weight all of them, with 0% false
-#    alarms each time. A weight decides doubtful pixels, and there are hardly any left. With
-#    a worth of 800 it finds 95% of the small cells instead of 80%, for 23% false alarms
-#    instead of 4%, and its chances are 230% of the right ones instead of 125%.
+#    With half the noise there is next to nothing to gain. If every pixel counts once, the
+#    network finds 95% of the small cells, and with either weight it finds all of them,
+#    with 0% false alarms each time. A weight matters for doubtful pixels, and hardly any
+#    pixels are doubtful now. With a worth of 800 the network finds 95% of the small cells
+#    instead of 80%, but it gives 23% false alarms instead of 4%, and its chances are 230%
+#    of the right ones instead of 125%.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The ``v`` of the program is compared with the weighted mean as a formula, and the
-#    gradient with respect to the scores with its formula, ``v`` times chance minus target.
-#    The order of the three networks, and that two of the curves agree, are asserted with
-#    some room. The statements about SGD, Adam and the empty batch are tried.
+#    We compare the gradient for the ``v`` of the program with the gradient of the
+#    weighted mean, and the gradient with respect to the scores with its formula, ``v``
+#    times the difference of chance and target. With some room, we assert the order of the
+#    three networks, and that two of the curves agree. We also try the statements about
+#    SGD, Adam and the empty batch.
 
 v = by_segment(target, segment)
 v = v / v.sum()

@@ -4,12 +4,12 @@ r"""
 What a loss sends into the network
 ==================================
 
-You fit a line to measurements, and three of them are wrong by a lot. With a mean of squares
-the line leaves all the good points to get closer to the bad ones. With another loss the
-line stays with the good points. But a network never sees the loss itself. What it sees is
-one tensor, the ``v`` that arrives at its predictions when you call ``loss.backward()``, and
-so whatever one loss does better than another must be visible in ``v``. On this page we look
-at the ``v`` of several losses.
+You fit a line to measurements, and three of them are wrong by a lot. With a mean of
+squares the line leaves all the good points to get closer to the bad ones. With another
+loss the line stays with the good points. But a network never sees the loss itself. It
+sees only one tensor, the ``v`` that arrives at its predictions when you call
+``loss.backward()``. So if one loss does better than another, the reason must be visible
+in ``v``. On this page we look at the ``v`` of several losses.
 """
 
 # %%
@@ -45,8 +45,8 @@ for name, (height, slope) in lines.items():
     print(f"{name:9} {height:5.2f} + {slope:5.2f} x")
 
 # %%
-# The line that we want is :math:`1+2x`. The absolute errors come close to it, and the
-# squares find a line that fits nothing:
+# The line that we want is :math:`1+2x`. The line from the absolute errors comes close to
+# it, and the line from the squares fits neither the good points nor the bad ones:
 
 import matplotlib.pyplot as plt
 
@@ -61,8 +61,8 @@ legend = plt.legend()
 # --------------------------
 #
 # ``loss.backward()`` first works out the derivative of the loss with respect to the
-# predictions, and passes it on to the line as ``v``. We ask for it at the true line, where
-# 17 points lie nearly on it and three are 3 below:
+# predictions, and passes it on to the line as ``v``. We ask for ``v`` at the true line.
+# There 17 points lie nearly on the line, and three lie 3 below it:
 
 truth = (1 + 2 * x).requires_grad_()
 sent = {}
@@ -72,29 +72,32 @@ for name, loss in losses.items():
     print(f"{name:9} good {good.abs().mean():.4f}   bad {bad.abs().mean():.4f}")
 
 # %%
-# With squares a bad point has about sixty times the say of a good one: ``v`` is twice the
-# error, divided by the number of points, and grows without limit. With absolute errors all
-# points have the same say, 1/20, whether they are off by little or by a lot. Huber's loss
-# is in between. Its ``v`` is the error as long as that is below 1, and then grows no more.
+# With squares, the ``v`` of a bad point is about sixty times as large as the ``v`` of a
+# good one. It is twice the error, divided by the number of points, and grows without
+# limit. With absolute errors the ``v`` of every point is 1/20 in size, whether the point
+# is off by little or by a lot. Huber's loss is in between. Its ``v`` is the error,
+# divided by the number of points, as long as the error is below 1, and beyond that it
+# grows no more.
 #
 # .. admonition:: Before you read on
 #
-#    You double the number of measurements, with the same kind of errors. What becomes of
-#    each entry of ``v`` for ``F.mse_loss``, and what for ``reduction="sum"``?
+#    You double the number of measurements, with the same kind of errors. How does each
+#    entry of ``v`` change for ``F.mse_loss``, and how does it change with
+#    ``reduction="sum"``?
 #
 # .. dropdown:: Answer
 #
-#    With the mean each entry is halved, because it is divided by twice as many points. With
-#    the sum it stays as it was, and the weights receive twice as much in total. Therefore a
-#    learning rate that was found with one of them does not fit the other.
+#    With the mean each entry is halved, because it is divided by twice as many points.
+#    With the sum each entry stays as it was, and the weights receive twice as much in
+#    total. Therefore a learning rate that suits the mean does not suit the sum.
 #
 # The same for classification
 # ---------------------------
 #
-# A network that chooses between three classes puts out three numbers for each sample, its
-# logits. ``F.cross_entropy`` turns them into probabilities and takes the logarithm of one
-# of them. Its ``v`` is simpler than the loss itself: **the probabilities, minus 1 at the
-# true class, divided by the number of samples**.
+# A network that chooses between three classes returns three numbers for each sample,
+# which are called the logits. ``F.cross_entropy`` turns them into probabilities and takes
+# the logarithm of one of them. Its ``v`` is simpler than the loss itself: **the
+# probabilities, minus 1 at the true class, divided by the number of samples**.
 
 logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 3.0]], requires_grad=True)
 classes = torch.tensor([0, 1])  # the first sample is nearly right, the second is wrong
@@ -104,18 +107,20 @@ print(logits.grad)
 print(by_hand)
 
 # %%
-# Each row adds up to 0: what the true class is pulled up is pushed down at the others, most
-# at the one that the network believes in. The second sample is wrong with confidence, and
-# sends nearly the most that one sample can send. As a sample comes right, its row fades.
+# Each row adds up to 0. If you step against this gradient, the logit of the true class
+# rises and the others fall, most of all the logit of the class to which the network gives
+# the largest probability. For the second sample the network is confident and wrong, and
+# so its row is nearly as large as the row of one sample can be. When the network gets a
+# sample right, its row becomes small.
 #
 # A list to look up
 # -----------------
 #
-# Let ``t`` be the target, ``N`` the number of all entries of ``y``, and ``B`` the number of
-# samples. Let ``p`` be the probabilities, ``y.softmax(1)`` or, for two-way decisions,
-# ``y.sigmoid()``, and let ``k`` be the class weight of each sample. We try each line of the
-# list: we compare the gradient of a layer that ``loss.backward()`` gives with the gradient
-# that ``y.backward(v)`` gives, where the formula is passed as ``v``.
+# Let ``t`` be the target, ``N`` the number of all entries of ``y``, and ``B`` the number
+# of samples. Let ``p`` be the probabilities, ``y.softmax(1)`` or, for two-way decisions,
+# ``y.sigmoid()``, and let ``k`` be the class weight of each sample. For each line of the
+# list, we compare two gradients of a layer: the gradient from ``loss.backward()``, and
+# the gradient from ``y.backward(v)``, where ``v`` is the formula.
 
 B, N = 4, 12
 X, layer = torch.randn(B, 5), nn.Linear(5, 3)
@@ -179,25 +184,29 @@ for name, (loss, formula) in pairs.items():
     print(f"{name:40}{torch.allclose(by_loss, by_v, atol=1e-6)}")
 
 # %%
-# Note what each of them divides by. Cross-entropy with class indices divides by the number
-# of targets, which are the samples here, and all the pixels or tokens if each has a target
-# of its own. The two-way loss divides by the number of all entries, here three times as
-# many. Class weights divide by the sum of the weights of the samples that came; a sample
-# with ``ignore_index`` counts as weight 0. If the targets are probabilities instead of
-# indices, class weights multiply, and it still divides by the number of samples. Two lines
-# of the list may not be combined as they stand: with label smoothing, a class weight also
-# multiplies the smoothed part of each other class.
+# Note the divisor of each loss. Cross-entropy with class indices divides by the number of
+# targets. Here there is one target for each sample, but if each pixel or token has its
+# own target, the loss divides by the number of pixels or tokens. The two-way loss divides
+# by the number of all entries, which is three times as large here. With class weights,
+# cross-entropy divides by the sum of the weights of the samples in the batch, in which a
+# sample with ``ignore_index`` has the weight 0. If the targets are probabilities instead
+# of indices, the class weights only multiply, and the loss still divides by the number of
+# samples. You cannot simply combine the lines for label smoothing and for class weights:
+# with label smoothing, a class weight also multiplies the smoothed part of each other
+# class.
 #
-# The list wants ``t`` in the shape of ``y``. If ``y`` is ``(4, 1)`` and ``t`` is ``(4,)``,
-# they broadcast to 16 numbers, and PyTorch warns.
+# The formulas in the list hold if ``t`` has the shape of ``y``. If ``y`` is ``(4, 1)``
+# and ``t`` is ``(4,)``, they broadcast to 16 numbers, and PyTorch warns.
 #
 # A function of the loss
 # ----------------------
 #
 # People also minimise the logarithm of a loss, or its root (RMSE). This multiplies all of
-# ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays, and the
-# size changes as the loss falls. Where the loss is 0, there is no such number. In float16
-# this happens soon, because the square of an error of 0.0001 rounds to 0:
+# ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the
+# same, and the size changes as the loss falls. If the loss is 0, this number is infinite.
+# In float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0.
+# Here is the first row of ``v`` for a loss of 0, for the loss itself, its logarithm and
+# its root:
 
 perfect = layer(X).detach().requires_grad_()
 for g in (torch.clone, torch.log, torch.sqrt):
@@ -208,11 +217,10 @@ for g in (torch.clone, torch.log, torch.sqrt):
 # What to watch for
 # -----------------
 #
-# **A softmax in front of cross_entropy.** The loss expects logits and has a softmax of its
-# own. With two of them the program runs, and its loss falls a little. But with three
-# classes it cannot fall below :math:`\log(1+2/e)`. And where the network is sure of a
-# *wrong* class, where one softmax sends its largest ``v``, two of them send next to
-# nothing:
+# **A softmax in front of cross_entropy.** The loss expects logits and contains a softmax.
+# With a second softmax the program runs, and its loss falls a little. But with three
+# classes the loss cannot fall below :math:`\log(1+2/e)`. And if the network is sure of a
+# *wrong* class, ``v`` is at its largest with one softmax, but next to nothing with two:
 
 sure = torch.tensor([[20.0, 0.0, 0.0]], requires_grad=True)
 right, wrong = torch.tensor([0]), torch.tensor([1])
@@ -222,9 +230,11 @@ for name, y in (("one softmax", sure), ("two", sure.softmax(1))):
     print(f"{name:12} loss if right {least:.2f}   v if wrong", v[0].numpy().round(4) + 0.0)
 
 # %%
-# **A target that comes from the network.** A target needs no gradient. If it has one, as in
-# Q-learning where the same network computes it, it is pulled towards the prediction as
-# strongly as the prediction towards it. ``detach`` it:
+# **A target that comes from the network.** A target needs no gradient. In Q-learning the
+# same network computes the target, and then the target has a gradient, too. This gradient
+# pulls the target towards the prediction, as strongly as the prediction is pulled towards
+# the target. So ``detach`` the target. Here we compare the two gradients without a
+# ``detach``:
 
 prediction, target = (torch.randn(3, requires_grad=True) for _ in range(2))
 of_both = torch.autograd.grad(F.mse_loss(prediction, target), (prediction, target))
@@ -233,14 +243,16 @@ torch.equal(of_both[0], -of_both[1])
 # %%
 # .. admonition:: Try it
 #
-#    You want the good points to count as with squares, and a point that is more than 1 off
-#    to count not at all. Which ``v`` is that? Use it for the line, without writing a loss.
+#    You want the good points to count as with squares, and a point that is off by more
+#    than 1 not to count at all. Which ``v`` is that? Use it for the line, without writing
+#    a loss.
 #
 # .. dropdown:: Answer
 #
-#    The error where it is at most 1, and 0 elsewhere, divided by the number of points. You
-#    don't need a loss to train: ``predicted.backward(v)`` is enough. Start from a line that
-#    is roughly right, because far away from the points all of ``v`` is 0:
+#    It is the error where the error is at most 1, and 0 elsewhere, divided by the number
+#    of points. You don't need a loss to train: ``predicted.backward(v)`` is enough. Start
+#    from a line that is roughly right, because far away from the points all of ``v`` is
+#    0:
 
 line = lines["Huber"].clone().requires_grad_()
 optimizer = torch.optim.Adam([line], lr=0.02)
@@ -255,10 +267,10 @@ print(f"{line[0]:.2f} + {line[1]:.2f} x")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each formula in the list is compared with difference quotients of its loss in float64,
-#    entry by entry. The rows of cross-entropy's ``v`` are added up, and its sign is
-#    negative at the true class alone. Logarithm and root are compared with the factors
-#    named, and the lines with the one that we want.
+#    We compare each formula in the list with difference quotients of its loss in float64,
+#    entry by entry. We check that each row of the ``v`` of cross-entropy adds up to 0 and
+#    is negative only at the true class. We compare the gradients of the logarithm and the
+#    root with the factors above, and the fitted lines with the line that we want.
 
 torch.testing.assert_close(logits.grad, by_hand)
 assert (by_hand.sum(1).abs() < 1e-6).all()

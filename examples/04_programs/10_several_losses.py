@@ -32,9 +32,9 @@ def losses():
 
 
 # %%
-# Here is the sum of both, and then the two calls. The second call walks through the common
-# part of the graph once more. The first would free what is saved there, and
-# ``retain_graph=True`` prevents that:
+# First we use the sum of both losses, and then two calls. The second call walks through
+# the common part of the graph once more. The first call would free the values that are
+# saved there, and ``retain_graph=True`` prevents this:
 
 found = {}
 l1, l2 = losses()
@@ -47,10 +47,10 @@ l2.backward()
 found["two calls"], w.grad = w.grad, None
 
 # %%
-# :func:`torch.autograd.backward` takes a whole list of losses. A second list, under the
-# name of ``grad_tensors`` (elsewhere it is called ``gradient`` or ``grad_outputs``), has a
-# ``v`` for each loss, which is its weight. And finally, you can stack the losses into a
-# single output of two numbers:
+# :func:`torch.autograd.backward` takes a whole list of losses. A second list, which is
+# called ``grad_tensors`` here and ``gradient`` or ``grad_outputs`` in other functions,
+# has a ``v`` for each loss. This ``v`` is the weight of the loss. And finally, you can
+# stack the losses into a single output of two numbers:
 
 torch.autograd.backward(losses())
 found["a list"], w.grad = w.grad, None
@@ -62,22 +62,22 @@ for name, gradient in found.items():
     print(f"{name:14} {gradient.tolist()}")
 
 # %%
-# Why? Two losses are two outputs, so their :term:`Jacobian` has two rows, which are the
-# two gradients. Each way adds them up:
+# Why are they the same? Two losses are two outputs, so their :term:`Jacobian` has two
+# rows, which are the two gradients. Each way adds them up:
 #
 # .. math::
 #
 #    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
 #
-# The last way says it most plainly, with ones as ``v``. In the sum PyTorch begins with a
-# single 1, and the plus hands it to both losses. In two calls the addition happens in
-# ``w.grad``, to which each call adds.
+# The last way, with ones as ``v``, shows this most plainly. With the sum, PyTorch begins
+# with a single 1, and the addition passes it on to both losses. In two calls the addition
+# happens in ``w.grad``, to which each call adds.
 #
 # Which to choose
 # ---------------
 #
-# They do not cost the same. How often does the walk come through the shared part? A hook on
-# it counts:
+# The ways do not cost the same. How often does the backward pass come through the shared
+# part? A hook on the shared part counts:
 
 for way in ("one", "two"):
     visits = []
@@ -92,32 +92,34 @@ for way in ("one", "two"):
     print(way, "backward:", len(visits))
 
 # %%
-# Twice with two calls. In a real network the shared part is the trunk, where most of the
-# work is done. So **add the losses up, unless you have a reason not to**. There are two
-# good reasons. The graphs of the two losses may not fit into memory together. Then do
-# forward and backward of one, and after that of the other (:ref:`what-keeps-a-graph`), at
-# the price of a second forward through the trunk. Or you want to see each gradient by
-# itself.
+# With two calls it comes through twice. In a real network the shared part is the trunk,
+# where most of the work is done. So **add the losses up, unless you have a reason not
+# to**. There are two good reasons. The graphs of the two losses may not fit into memory
+# together. Then run the forward and the backward pass of one loss, and after that the two
+# passes of the other (:ref:`what-keeps-a-graph`). This takes a second forward pass
+# through the trunk. The other good reason is that you want to see each gradient
+# separately.
 #
 # Do my two losses agree?
 # -----------------------
 #
-# If you want to see them, ask for the rows. A ``v`` of ``[1, 0]`` gives the first and
-# ``[0, 1]`` the second, and ``is_grads_batched`` takes both in one call. The cosine between
-# them is 1 if both losses pull in the same direction, 0 if a small step for one does not
-# change the other, and −1 if they pull in opposite directions:
+# If you want to see the two gradients, ask for the rows of the Jacobian. A ``v`` of ``[1,
+# 0]`` gives the first row, ``[0, 1]`` gives the second, and with ``is_grads_batched`` one
+# call gives both. The cosine of the angle between them is 1 if both losses pull in the
+# same direction, 0 if a small step for one does not change the other, and −1 if they pull
+# in opposite directions:
 
 rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
 cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
 print(rows, f"{cosine:.2f}")
 
 # %%
-# Here they mostly agree. In a training loop you would log this from time to time. Use
-# ``autograd.grad`` with ``retain_graph=True`` for it, which leaves ``.grad`` alone, and
-# call the ``backward`` of the step last. There are two places to measure at. With respect
-# to the *parameters* of the trunk, each task costs a walk through the trunk. With respect
-# to the *features*, where the two heads part, it costs almost nothing. But these are other
-# numbers, as you see:
+# Here the two losses mostly agree. In a training loop you would log the cosine from time
+# to time. Compute it with ``autograd.grad`` and ``retain_graph=True``, which leaves
+# ``.grad`` alone, and call the ``backward`` of the training step last. You can measure in
+# two places. With respect to the *parameters* of the trunk, each task costs a backward
+# pass through the trunk. With respect to the *features*, where the two heads part, it
+# costs almost nothing. But the numbers are different:
 
 torch.manual_seed(0)  # the same weights on every build
 trunk, heads = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
@@ -131,15 +133,16 @@ for place in (tuple(trunk.parameters()), (features,)):
 tasks.sum().backward()
 
 # %%
-# (``None`` at the end says that ``.grad`` of the trunk is still empty.) Lengths and cosine
-# depend on the place where you measure, so compare only what was measured at the same one.
+# The ``None`` at the end of each line says that the ``.grad`` of the trunk is still
+# empty. The lengths and the cosine depend on the place where you measure, so compare only
+# numbers that were measured in the same place.
 #
 # When they pull in opposite directions
 # -------------------------------------
 #
-# Then no way of writing ``backward`` helps. You have to decide what each loss is worth, and
-# that decision is ``v``. Two losses want one point ``u`` at two different places. We let
-# it settle with a given ``v``:
+# Then no way of writing ``backward`` helps. You have to decide what each loss is worth,
+# and that decision is ``v``. In our example, two losses pull a point ``u`` to two
+# different places. We let the point settle with a given ``v``:
 
 targets = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
 stretch = torch.tensor([[4.0, 1.0], [1.0, 2.0]])
@@ -167,17 +170,18 @@ ax.set_ylabel("second loss")
 title = ax.set_title("Each pair of weights ends at another compromise of two losses")
 
 # %%
-# Each dot is a ``v``. To the left the first loss has had its way, to the right the second,
-# and no dot has both. Along the curve you pay for a smaller first loss with a larger
-# second one. Which dot is right for you, no optimizer can know.
+# Each dot belongs to one ``v``. At the left end the first loss is small, at the right end
+# the second, and there is no dot where both are small. Along the curve you pay for a
+# smaller first loss with a larger second one. No optimizer can know which dot is right
+# for you.
 #
 # What to watch for
 # -----------------
 #
-# **The list of weights.** Each weight must have the shape of its loss, which is ``()`` and
-# not ``(1,)``. Too few weights are refused. But if there are *too many*, PyTorch drops the
-# rest without a warning, as in the last line of the output, where a third weight of 100
-# changes nothing:
+# **The list of weights.** Each weight must have the shape of its loss, which is ``()``
+# and not ``(1,)``. PyTorch refuses a list that has too few weights. But if there are *too
+# many*, PyTorch drops the rest without a warning, as in the last line of the output,
+# where a third weight of 100 changes nothing:
 
 one = torch.tensor(1.0)
 for weights in ([torch.ones(1)] * 2, [one], [one, one, 100 * one]):
@@ -191,9 +195,9 @@ w.grad = None
 
 # %%
 # **A step between the two calls.** Programs for GANs from old tutorials call
-# ``optimizer.step()`` between the two ``backward``, and used to run. The step changes the
-# weights in place, and the second call still needs them as they were. PyTorch notices,
-# even if the step has length zero:
+# ``optimizer.step()`` between the two calls of ``backward``, and these programs used to
+# run. The step changes the weights in place, and the second call still needs the old
+# weights. PyTorch notices, even if the step has length zero:
 
 optimizer = torch.optim.SGD([w], lr=0.0)
 l1, l2 = losses()
@@ -205,23 +209,24 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# Step after both calls. To compute the second loss again after the step is right only if
-# the optimizer of that loss holds every weight that the loss is to move.
-# :ref:`step-between-backwards` shows what goes wrong otherwise, and :ref:`stop-gradient`
-# has the whole loop of a GAN.
+# Call ``step`` after both calls of ``backward``. You could also compute the second loss
+# again after the step, but this is right only if the optimizer of that loss holds every
+# weight that the loss should move. :ref:`step-between-backwards` shows what goes wrong
+# otherwise, and :ref:`stop-gradient` has the whole loop of a GAN.
 #
-# **Losses of different size.** If one gradient is a hundred times as long as the other, the
-# step follows that loss nearly alone. Look at the lengths of the gradients as above, and
-# not at the values of the losses: a constant makes a loss large, and has no gradient.
+# **Losses of different size.** If one gradient is a hundred times as long as the other,
+# the step follows almost only the loss with the longer gradient. Look at the lengths of
+# the gradients as above, and not at the values of the losses: a constant makes a loss
+# large, and has no gradient.
 #
 # .. admonition:: Try it
 #
-#    The first loss is to count twice. Write this in three ways: in the sum, in the list of
-#    weights, and as a ``v`` for the stack. Which gradient do you expect?
+#    The first loss should count twice. Write this in three ways: in the sum, in the list
+#    of weights, and as a ``v`` for the stack. Which gradient do you expect?
 #
 # .. dropdown:: Answer
 #
-#    Twice the first row plus the second: 2·(2, 4) + (2, 1) = (6, 9).
+#    You get twice the first row plus the second: 2·(2, 4) + (2, 1) = (6, 9).
 
 w.grad = None
 l1, l2 = losses()
@@ -239,10 +244,10 @@ print(doubled)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    All ways are compared with the formula,
-#    :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`. (The root in the second loss
-#    turns :math:`w_1^2w_2^2` into :math:`w_1w_2`.) Along the curve one loss rises and the
-#    other falls at every dot.
+#    We compare all ways with the formula,
+#    :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`. The root in the second loss
+#    turns :math:`w_1^2w_2^2` into :math:`w_1w_2`. We also check that along the curve one
+#    loss rises and the other falls from dot to dot.
 
 for gradient in found.values():
     torch.testing.assert_close(gradient, torch.tensor([4.0, 5.0]))

@@ -5,7 +5,7 @@ Deep supervision: a second loss at a layer in the middle
 ========================================================
 
 Your deep network hardly learns, because little of the gradient of its loss arrives at the
-first layers. An old remedy is a second head in the middle, with a loss of its own. Then two
+first layers. An old remedy is a second head in the middle, with its own loss. Then two
 gradients reach the layers below this head. Do you add up the losses, call
 ``torch.autograd.backward`` with both losses, or call ``backward`` twice? All three ways
 give the same gradients, and this page shows where the gradients of the two losses meet.
@@ -15,9 +15,9 @@ give the same gradients, and this page shows where the gradients of the two loss
 # Two spirals
 # -----------
 #
-# The network is to tell apart two spirals that are wound into each other. It is narrow and
-# deep, with fourteen layers in all. The first four are the *trunk*. The *auxiliary head* is
-# a single layer on top of the trunk, and the *main* part has ten more layers:
+# The network has to tell apart two spirals that are wound into each other. It is narrow
+# and deep, with fourteen layers in all. The first four are the *trunk*. The *auxiliary
+# head* is a single layer on top of the trunk, and the *main* part has ten more layers:
 
 import math
 from itertools import pairwise
@@ -26,7 +26,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-# float64 makes the printed digits the same on every processor; you can leave it out:
+# With float64 the printed digits are the same on every processor, but you can leave it
+# out:
 torch.set_default_dtype(torch.float64)
 
 
@@ -54,10 +55,10 @@ def network(seed=4):
 # The program
 # -----------
 #
-# Both heads read the same ``h``. Each loss is a number, so the ``v`` of each is a number,
-# too: 1 for the main loss, and a weight for the other. ``torch.autograd.backward`` takes
-# a list of losses and a list with the ``v`` of each, and goes back through the graph
-# once:
+# Both heads read the same ``h``. Each loss is a single number, so the ``v`` of each loss
+# is a single number, too: 1 for the main loss, and a weight for the auxiliary loss.
+# ``torch.autograd.backward`` takes a list of losses and a list with the ``v`` of each,
+# and goes back through the graph once:
 
 
 def train(net, weight, steps=600, seed=4):
@@ -90,7 +91,8 @@ for weight, net in trained.items():
     print(f"weight {weight}: about {5 * round(20 * right[weight])}% right")
 
 # %%
-# Here is what the main head says in the plane, with the points on top of it:
+# The pictures show the answer of the main head at each point of the plane, with the
+# points of the spirals on top:
 
 import matplotlib.pyplot as plt
 
@@ -113,14 +115,15 @@ for ax, (weight, net) in zip(axes, trained.items(), strict=True):
 title = figure.suptitle("What the main head says about each point")
 
 # %%
-# Without the second loss the main head has found a straight line, and with it the spirals.
-# (With five other seeds for the weights and the points the main head ended at two thirds
-# without it, and between 83% and 97% with it. Six seeds in float32 gave the same picture,
-# between 88% and 99%. The learning rate falls to zero, because with a constant one some of
-# these deep networks learn nothing either way.)
+# Without the second loss the main head has found a straight line, and with the second
+# loss it has found the spirals. With five other seeds for the weights and the points, the
+# main head was right for two thirds of the points without the second loss, and for 83% to
+# 97% with it. Six seeds in float32 gave the same picture, with 88% to 99%. The learning
+# rate falls to zero, because with a constant rate some of these deep networks learn
+# nothing, with or without the second loss.
 #
-# Note that the auxiliary loss does not pass through the ten layers of the main part. It has
-# taught the trunk only, and with a trunk that tells the points apart, the main part could
+# Note that the auxiliary loss does not pass through the ten layers of the main part. It
+# has taught only the trunk. But once the trunk told the points apart, the main part could
 # learn as well.
 #
 # Where the two gradients meet
@@ -128,8 +131,8 @@ title = figure.suptitle("What the main head says about each point")
 #
 # The program is complete now, and the rest of the page looks into it.
 #
-# We go back to the untrained network, and ask for the gradient at ``h`` of each loss alone,
-# and then for what arrives there if both are in one call:
+# We go back to the untrained network. We compute the gradient of each loss with respect
+# to ``h``, and then the gradient that arrives at ``h`` if both losses are in one call:
 
 net = network()
 x, kind = spirals(128, torch.Generator().manual_seed(2))
@@ -146,10 +149,10 @@ times = 0.3 * of_auxiliary.norm() / of_main.norm()
 print(f"the auxiliary part is {times:.0f} times as long")
 
 # %%
-# ``h`` has the shape ``(128, 24)``, and so have the two gradients. They are added up, and
-# below ``h`` there is one walk, with the sum as its ``v``. The ten layers of the main part
-# have left little of the main loss's gradient. For the four layers of the trunk it looks
-# like this:
+# ``h`` has the shape ``(128, 24)``, and so have the two gradients. The two gradients are
+# added up, and below ``h`` there is only one backward pass, with the sum as its ``v``.
+# The ten layers of the main part have left little of the gradient of the main loss. Here
+# are the lengths of the gradients in the four layers of the trunk:
 
 import pullback
 
@@ -170,9 +173,9 @@ pullback.draw.bars(
 # ----------------------
 #
 # You may add up the losses, pass both in one call, or go back twice. The second
-# backward needs the graph of the trunk, which the first would free, hence the
-# ``retain_graph``. We compare the gradients of all parameters, and count how often
-# the walk passes ``h``:
+# ``backward`` needs the graph of the trunk, which the first would free, so you need
+# ``retain_graph``. We compare the gradients of all parameters, and count how often a
+# backward pass goes through ``h``:
 
 
 def one_sum(main, auxiliary):
@@ -203,17 +206,18 @@ for way in (one_sum, one_call, two_calls):
     print(f"{way.__name__:10} same gradients {same}, passes of the trunk {passes}")
 
 # %%
-# Two calls add up in ``.grad`` what one call adds up at ``h``. By linearity this is the
-# same (unless something below ``h`` is not linear in ``v``, such as a hook that clips), but
-# the trunk is walked twice. Two calls are useful if you want to see or change the two
-# gradients one by one (:ref:`task-gradient-norms`). (Under
-# DistributedDataParallel two calls are *not* the same: :ref:`ddp-several-backwards`.)
+# With two calls the gradients are added up in ``.grad``, and with one call they are added
+# up at ``h``. By linearity the results are the same, unless something below ``h`` is not
+# linear in ``v``, such as a hook that clips. But two calls walk through the trunk twice.
+# They are useful if you want to see or change the two gradients one by one
+# (:ref:`task-gradient-norms`). Under DistributedDataParallel, two calls do *not* give the
+# same result (:ref:`ddp-several-backwards`).
 #
 # What goes wrong
 # ---------------
 #
-# We write it in four other ways, and look at the first layer of the trunk and at the
-# auxiliary head:
+# Here are four wrong ways. For each of them we print the length of the gradient, divided
+# by the right length, for the first layer of the trunk and for the auxiliary head:
 
 
 def no_retain(main, auxiliary):
@@ -263,40 +267,42 @@ for name, (first, head) in ratios.items():
     print(f"{name:16} {first:.2f} {head:.2f}")
 
 # %%
-# - **No retain_graph.** The second call raises an error, because both walks need what the
-#   trunk has saved. (A frozen trunk has saved nothing for a walk, and two calls pass.)
-# - **No v at all** is not an error, since each loss is a number and may stand without one.
-#   Both losses count 1 then, and the auxiliary part is more than three times what you
-#   wanted.
-# - **Emptying the gradients between the calls** throws the main loss away. The trunk hardly
-#   shows it here, because most of its gradient came from the other one. The main part
-#   does: its gradients are None.
-# - **detach before the auxiliary head** makes it a *probe*. It learns to read the trunk,
-#   but does not change it, which is good for measuring and useless as a remedy.
+# - **No retain_graph.** The second call raises an error, because both calls need the
+#   tensors that the trunk has saved. If the trunk is frozen, it has saved nothing, and
+#   two calls raise no error.
+# - **No v at all** raises no error, since each loss is a single number and needs no
+#   ``v``. Both losses then have the weight 1, and the auxiliary part is more than three
+#   times as large as you wanted.
+# - **Emptying the gradients between the calls** throws the gradient of the main loss
+#   away. The trunk hardly shows this here, because most of its gradient came from the
+#   auxiliary loss. The main part does show it: its gradients are None.
+# - **detach before the auxiliary head** makes it a *probe*. The probe learns to read the
+#   trunk, but does not change it. This is good for measuring and useless as a remedy.
 #
 # .. admonition:: Try it
 #
-#    Replace ``nn.Tanh`` by ``nn.ReLU``, or make the main part twenty layers deep. Does the
-#    auxiliary loss still help the main head? And what becomes of the main head if the
-#    weight is 10?
+#    Replace ``nn.Tanh`` by ``nn.ReLU``, or make the main part twenty layers deep. Does
+#    the auxiliary loss still help the main head? And how well does the main head learn if
+#    the weight is 10?
 #
 # .. dropdown:: Answer
 #
-#    With ReLU there is little left to help: 95% to 100% right with and without the second
-#    loss, in three runs with different seeds. ReLU passes the gradient of a positive number
-#    on as it is, where Tanh shortens it. With twenty layers the remedy fails: in three runs
-#    it was 48% to 66% right, with and without the second loss. The trunk has learned, but
-#    the main part is now too deep to learn from it. With the weight 10 the main head is
-#    again 99% or more right: no other loss reaches its layers, and Adam does not mind that
-#    the trunk's gradient is larger.
+#    With ReLU there is little left to improve. In three runs with different seeds, the
+#    main head was right for 95% to 100% of the points, with and without the second loss.
+#    ReLU passes on the gradient at a positive number as it is, where Tanh shortens it.
+#    With twenty layers the remedy fails: in three runs the main head was right for 48% to
+#    66%, with and without the second loss. The trunk has learned, but the main part is
+#    now too deep to learn from it. With the weight 10 the main head is again right for
+#    99% or more. No other loss reaches its layers, and the steps of Adam hardly depend on
+#    the size of the trunk's gradient.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient at ``h`` is compared with the sum, and the walk from there with a
-#    ``backward`` that gets this sum as its ``v``. The three ways are compared with each
-#    other and with small steps of a few weights. The numbers of passes, the ratios and the
-#    success of the training are asserted.
+#    We compare the gradient at ``h`` with the sum, and the gradients below it with a
+#    ``backward`` that gets this sum as its ``v``. We compare the three ways with each
+#    other and with small steps of a few weights. We assert the numbers of passes, the
+#    ratios and the success of the training.
 
 assert right[0.0] < 0.8 < 0.95 < right[0.3]
 torch.testing.assert_close(of_both, of_main + 0.3 * of_auxiliary)

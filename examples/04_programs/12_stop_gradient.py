@@ -4,23 +4,25 @@ r"""
 Where does detach() go? GAN, DQN, BYOL, VQ-VAE, distillation
 ============================================================
 
-Your program has two networks, and each has a loss. The critic must not teach the generator
-to make worse fakes, the target must not run away from the value that chases it, and the
-teacher must not learn from the student. Every such program has a ``detach`` somewhere. If
-the ``detach`` is missing, the wrong network is taught, and no error is raised. If it is in
-the wrong place, a network learns nothing at all. Where does it belong?
+Your program has two networks, and each has a loss. The critic must not teach the
+generator to make worse fakes, the target must not run away from the value that follows
+it, and the teacher must not learn from the student. Every such program has a ``detach``
+somewhere. If the ``detach`` is missing, the wrong network is taught, and no error is
+raised. If it is in the wrong place, a network learns nothing at all. Where does it
+belong?
 
-The rule is short. Ask of each loss *which network it is to teach*, and cut the graph where
-the gradient of this loss would reach any other network.
+The rule is short. For each loss, ask *which network it should teach*, and cut the graph
+where the gradient of this loss would reach any other network.
 """
 
 # %%
 # To see which weights a loss reaches, we need no large networks. Here a network is one
 # weight times its input, so that you can check each number in your head. ``taught`` is a
 # function that you can copy into your own program. You give it a loss, which is a single
-# number, and some weights, each with a name. It says which of these weights the loss
-# reaches, and with what gradient. You may also give it whole networks or larger tensors,
-# and then it says how long the gradient of each is:
+# number, and some weights, each with a name. It returns the gradient of the loss with
+# respect to each of these weights, or None where the loss does not reach the weight. If
+# you give it whole networks or larger tensors, it returns the length of the gradient of
+# each:
 
 from copy import deepcopy
 from math import hypot
@@ -54,8 +56,9 @@ def taught(loss, **learners):
 # ---------------------------
 #
 # The generator makes ``fake = G z``, and the critic gives everything a score ``D x``. The
-# critic's loss wants a high score for the real thing and a low one for the fake. It is to
-# teach the critic alone. Here it is without a cut, and with one at the fake:
+# critic's loss becomes small with a high score for the real thing and a low score for the
+# fake. This loss should teach only the critic. We compute the gradients without a cut,
+# and then with a cut at the fake:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
@@ -67,9 +70,9 @@ print(taught(D * fake - D * real, G=G, D=D))
 # fakes *easier* to tell from the real thing. ``None`` in the second line of the output says
 # that the loss does not reach G any more.
 #
-# The generator's loss wants a high score for the fake. May you use the fake that is cut
-# already? We try three forms of this loss: with the fake cut, with D as a constant, and
-# with both as they are:
+# The generator's loss becomes small with a high score for the fake. May you use the fake
+# that is cut already? We try three forms of this loss: with a cut at the fake, with D as
+# a constant, and without any cut:
 
 print("fake cut  ", taught(-D * fake.detach(), G=G, D=D))
 to_generator = taught(-D.detach() * fake, G=G, D=D)
@@ -77,16 +80,16 @@ print("D constant", to_generator)
 print("no cut    ", taught(-D * fake, G=G, D=D))
 
 # %%
-# With the fake cut, G gets None, and the generator never learns. Its loss has to go
-# *through* the critic to reach it. In the second line of the output the critic's weight is
-# a constant, and ``v`` passes through all the same. The last line, without a cut, is what
-# most programs have. G gets the right gradient, and D gets one that you do not want, so
-# empty it before the critic's own ``backward``. (For a module instead of a single weight,
-# use ``requires_grad_(False)`` until the critic's turn. All the ways:
-# :ref:`fake-for-the-critic`.)
+# With a cut at the fake, G gets None, and the generator never learns. The gradient of its
+# loss has to go *through* the critic to reach the generator. In the second line of the
+# output the critic's weight is a constant, but ``v`` still passes through the critic. The
+# last line is without a cut, as in many programs. G gets the right gradient, and D gets a
+# gradient that you do not want, so empty it before the ``backward`` of the critic's loss.
+# If the critic is a module and not a single weight, use ``requires_grad_(False)`` until
+# it is the critic's turn. :ref:`fake-for-the-critic` lists all the ways.
 #
-# Do you need ``retain_graph=True`` for the two losses? Only if both walk through the graph
-# of ``fake``. With the cut the critic's does not:
+# Do you need ``retain_graph=True`` for the two losses? You need it only if both losses
+# walk back through the graph of ``fake``. With the cut, the critic's loss does not:
 
 for cut in (True, False):
     fake = (G * z).exp()
@@ -104,10 +107,10 @@ for cut in (True, False):
 # A target that is a constant: DQN, TD learning
 # ---------------------------------------------
 #
-# In Q-learning one network computes both sides of the loss. The value of a state is
-# ``w s``, and it is to become the reward plus the discounted value of the *next* state. Let
-# the state be 1 and the next one 2, the reward 1, the discount 0.5, and w = 4. Then the
-# value is 4, the target is 5, and the error −1:
+# In Q-learning one network computes both sides of the loss. The value of a state is ``w
+# s``, and this value should become the reward plus the discounted value of the *next*
+# state. Let the state be 1 and the next state 2, the reward 1, the discount 0.5, and w =
+# 4. Then the value is 4, the target is 5, and the error is −1:
 #
 # .. admonition:: Before you read on
 #
@@ -119,16 +122,17 @@ held = taught((now - target.detach()) ** 2, w=w)
 print(taught((now - target) ** 2, w=w), held)
 
 # %%
-# With the graph it is 0. The value rises with the slope 1, and the target with the slope
-# 0.5·2, which is also 1. So the target runs away as fast as the value runs after it, and
-# nothing is learned. With the cut, the weight's gradient is −2, and a step down raises the
-# value. (The full gradient has its uses under the name of *residual gradient*, but it is
-# another algorithm.)
+# With the graph the derivative is 0. The value rises with the slope 1, and the target
+# with the slope 0.5·2, which is also 1. So the target runs away as fast as the value
+# follows it, and nothing is learned. With the cut, the gradient of the weight is −2, and
+# a step against it raises the value. The full gradient is used in a different algorithm,
+# under the name of *residual gradient*.
 #
-# Many programs add a *target network*, a copy that follows slowly. An average of the
-# weights (EMA) is such a copy, too. The copy needs no gradient, and it is moved under
-# ``no_grad``. If you record the moves, each one hangs a piece of graph onto all those
-# before it (:ref:`average-of-weights`). Here it goes a hundredth of the way:
+# Many programs add a *target network*, a copy that follows slowly. A moving average of
+# the weights (EMA) is such a copy, too. The copy needs no gradient, so move it under
+# ``no_grad``. If you let autograd record the moves, each of them adds a piece to a graph
+# that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of the
+# way:
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)
@@ -143,13 +147,14 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 # An actor and its critic
 # -----------------------
 #
-# In actor-critic programs the *advantage*, return minus value, weighs the log-probability
-# of what the actor did. It is a weight, so it has to be a constant. If it keeps its graph,
-# the actor's loss also pushes the value, by −1 in the first line of the output. (In a
-# program, cut the advantage in the actor's loss alone, ``-(logp *
-# advantage.detach()).mean()``, and not where it is computed, if the critic's loss is
-# ``advantage.pow(2).mean()``: :ref:`actor-critic-detach`.) The value has a loss of its own,
-# in which the return is the constant:
+# In actor-critic programs the *advantage* is the return minus the value. It multiplies
+# the log-probability of the action that the actor took. The advantage is a weight, so it
+# has to be a constant. If it keeps its graph, the actor's loss also has a gradient with
+# respect to the value, which is −1 in the first line of the output. If the critic's loss
+# in your program is ``advantage.pow(2).mean()``, cut the advantage only in the actor's
+# loss, ``-(logp * advantage.detach()).mean()``, and not where it is computed
+# (:ref:`actor-critic-detach`). The value has its own loss, in which the return is the
+# constant:
 
 logp, value, returns = weight(-1.0), weight(2.0), torch.tensor(5.0)
 for A in (returns - value, (returns - value).detach()):
@@ -160,11 +165,11 @@ for A in (returns - value, (returns - value).detach()):
 # Two views, one network: BYOL, SimSiam
 # -------------------------------------
 #
-# Here there is nobody else to protect, and a cut is needed all the same. Two views of the
-# same thing, let us say 1 and 2, go through a network w, and a predictor p is to turn the
-# first result into the second. The loss is :math:`w^2(p-2)^2`, and there are two ways to
-# make it small: p learns, or w shrinks until all views look alike. We train without and
-# with a cut on one side:
+# Here there is no other network to protect, but you still need a cut. Two views of the
+# same thing, here the numbers 1 and 2, go through a network w, and a predictor p should
+# turn the first result into the second. The loss is :math:`w^2(p-2)^2`, and there are two
+# ways to make it small: p learns, or w shrinks until all views look alike. We train
+# without a cut, and then with a cut on one side:
 
 for stop in (False, True):
     w, p = weight(1.0), weight(0.0)
@@ -177,16 +182,17 @@ for stop in (False, True):
     print("one side held:", stop, f"w {w.item():.2f}, p {p.item():.2f}")
 
 # %%
-# Without the cut w has gone to zero. All views look alike then, the loss is 0, and the
+# Without the cut w has gone to zero. Then all views look alike, the loss is 0, and the
 # predictor has stopped at 0.32. This is called *collapse*. With the cut p has learned.
 #
 # A nearest code: VQ-VAE
 # ----------------------
 #
-# The encoder's result e is replaced by the nearest code of a list, and choosing has no
-# derivative. So the cut is used the other way round, to give a tensor the *value* of one
-# and the *slope* of another: ``e + (code - e).detach()``. Two more losses pull the code to
-# e and e to the code, and each has one side cut, so that they can have different weights:
+# The nearest code of a list replaces the encoder's result e, and this choice has no
+# derivative. So here the cut has a different purpose. ``e + (code - e).detach()`` has the
+# *value* of one tensor and the *slope* of another. Two more losses pull the code towards
+# e and e towards the code. In each of them one side is cut, so that the two losses can
+# have different weights:
 
 e, code = weight(1.0), weight(1.5)
 passed = e + (code - e).detach()
@@ -195,16 +201,16 @@ print(taught((code - e.detach()) ** 2, e=e, code=code))
 print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 
 # %%
-# The value is that of the code, 1.5, and the slope is at e. :ref:`vq-codes` is the whole
-# program.
+# The value is 1.5, the value of the code, and the gradient goes to e. :ref:`vq-codes` is
+# the whole program.
 #
 # A teacher: distillation
 # -----------------------
 #
-# The student is to follow the teacher. If the teacher's result has a graph, the loss pulls
-# the two together from both sides, and the teacher gets a gradient, too. A ``detach`` would
-# cut it off, but by then the graph has been made. Under ``no_grad`` it is never made, which
-# saves the memory as well (:ref:`distillation`):
+# The student should follow the teacher. If the teacher's result has a graph, the loss
+# pulls both networks towards each other, and the teacher gets a gradient, too. A
+# ``detach`` would cut the teacher off, but by then its graph has been made. Under
+# ``no_grad`` this graph is never made, which also saves memory (:ref:`distillation`):
 
 teacher, student = weight(2.0), weight(1.0)
 with torch.no_grad():
@@ -217,24 +223,24 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 # -----------------
 #
 # - **detach() cuts one use.** ``fake.detach()`` is a second tensor with the same numbers.
-#   ``fake`` itself keeps its graph, and that is why the generator's loss can still use it.
-# - **detach_() and no_grad cut all.** If you make the fake under ``no_grad``, there is no
-#   way back for the generator's loss either.
-# - **The cut shares memory.** A change in place of the detached tensor changes the other
-#   one, too.
-# - **A cut that is right today** may be one too many after the next change to the program.
-#   Call ``taught`` with the names of all networks in a test.
+#   ``fake`` itself keeps its graph, and so the generator's loss can still use it.
+# - **detach_() and no_grad cut all uses.** If you make the fake under ``no_grad``, the
+#   generator's loss cannot reach G either.
+# - **The detached tensor shares memory** with the original. If you edit one of them in
+#   place, the other changes, too.
+# - **A cut that is right today** may be wrong after the next change to the program. Call
+#   ``taught`` with the names of all networks in a test.
 #
 # .. admonition:: Try it
 #
-#    A GAN with a *reconstruction*: the generator's result is also to be near 5, with the
-#    loss ``(fake - 5) ** 2``. Add it to the generator's loss ``-D.detach() * fake``.
-#    Where do you have to cut, and what does G get?
+#    A GAN with a *reconstruction*: the generator's result should also be near 5, with the
+#    loss ``(fake - 5) ** 2``. Add this loss to the generator's loss ``-D.detach() *
+#    fake``. Where do you have to cut, and what does G get?
 #
 # .. dropdown:: Answer
 #
-#    Nowhere else. The reconstruction reaches G alone, with 2·(2 − 5) = −6, and the two add
-#    up:
+#    You need no further cut. The reconstruction reaches only G, with the gradient 2·(2 −
+#    5) = −6, and the two gradients add up:
 
 fake = G * z
 both = taught(-D.detach() * fake + (fake - 5) ** 2, G=G, D=D)
@@ -243,9 +249,10 @@ print(both)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each gradient is compared with a difference of the loss at the weight that it is to
-#    teach. ``taught`` is tried with modules, too, of which one is frozen and one is cut
-#    off, with a tensor of several numbers, and with a loss that reaches nobody.
+#    We compare each gradient with a difference quotient of the loss with respect to the
+#    weight that it should teach. We also try ``taught`` with modules, of which one is
+#    frozen and one is cut off, with a tensor of several numbers, and with a loss that
+#    reaches none of the weights.
 
 h = 1e-3
 for found, loss, at in (

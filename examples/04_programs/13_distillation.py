@@ -4,12 +4,12 @@ r"""
 Knowledge distillation: why T², and which reduction of kl_div?
 ==============================================================
 
-A large network is to teach a small one. The small network is shown not only the right
-class, but all the probabilities of the large one, which are softened by dividing the logits
-by a *temperature* T. Every implementation multiplies the loss by ``T * T``, and few say
-why. And ``F.kl_div`` has four reductions, and two arguments that are easily swapped, and
-neither the wrong reduction nor the wrong order raises an error. All of this becomes clear
-if you look at the ``v`` that arrives at the student's logits.
+You want a large network to teach a small one. The small network sees not only the right
+class, but all the probabilities of the large one. To soften these probabilities, you
+divide the logits by a *temperature* T. Implementations usually multiply the loss by ``T *
+T``, and few say why. ``F.kl_div`` has four reductions and two arguments that are easily
+swapped, and neither the wrong reduction nor the wrong order raises an error. All of this
+becomes clear if you look at the ``v`` that arrives at the student's logits.
 """
 
 # %%
@@ -17,8 +17,8 @@ if you look at the ``v`` that arrives at the student's logits.
 # --------
 #
 # ``student`` and ``teacher`` stand for the logits of a batch, of shape ``(B, K)`` for B
-# samples and K classes. The first argument of ``F.kl_div`` is the *logarithms* of the
-# student's probabilities, and the second is the teacher's *probabilities*:
+# samples and K classes. The first argument of ``F.kl_div`` takes the *logarithms* of the
+# student's probabilities, and the second takes the teacher's *probabilities*:
 
 import torch
 from torch import nn
@@ -39,9 +39,9 @@ def distil(T, reduction="batchmean"):
 # Why T²?
 # -------
 #
-# In training this loss is added to an ordinary one, the cross-entropy with the right
-# classes. So what matters is how long its gradient is beside the other's. We raise T, and
-# look at the length without and with the factor:
+# In training you add this loss to an ordinary loss, the cross-entropy with the right
+# classes. So the length of its gradient matters in comparison with the gradient of the
+# ordinary loss. We raise T, and print the length without and with the factor:
 
 
 def slope(loss):
@@ -54,24 +54,26 @@ for T in (1, 2, 4, 8, 16):
     print(f"T {T:2}  KL {g:.4f}  T² KL {T**2 * g:.3f}")
 
 # %%
-# Without the factor the gradient falls to nothing beside the hard loss: each doubling of T
-# leaves about a quarter of it. With the factor it keeps nearly the same size. So if you
-# have found a good mix of the two losses at T = 4, it is still about right at T = 8. The T²
-# changes nothing else; it is a number in front of ``v``.
+# Without the factor the gradient becomes negligible beside the gradient of the hard loss:
+# each doubling of T leaves about a quarter of it. With the factor it keeps nearly the
+# same size. So if you have found a good mix of the two losses at T = 4, it is still about
+# right at T = 8. The T² changes nothing else; it is a number in front of ``v``.
 #
-# And why the square? With :math:`q=\mathrm{softmax}(s/T)` of the student, and :math:`p` of
-# the teacher with logits t, the gradient is
+# And why the square? Let :math:`q=\mathrm{softmax}(s/T)` for the student with logits s,
+# and let :math:`p=\mathrm{softmax}(t/T)` for the teacher with logits t. Then the gradient
+# is
 #
 # .. math::
 #
 #    \nabla_s\,\frac1B\sum_i\mathrm{KL}(p_i\Vert q_i)=\frac{q-p}{BT}
 #    \approx\frac{s-t}{BKT^2}\quad\text{for large }T
 #
-# The approximation is for logits that sum to 0 in each sample; from others, subtract their
-# mean first. One T comes from the chain rule, since the logits are divided by it. The other
-# comes from the probabilities: the flatter they are, the closer they lie together. Here is
-# the ``v`` of one sample, for a small and a large T. In the second it is nearly a scaled
-# copy of :math:`s-t`, and all classes count, not only the likeliest:
+# The approximation holds for logits that add up to 0 in each sample. If yours do not,
+# subtract their mean first. One factor T comes from the chain rule, since the logits are
+# divided by T. The other comes from the probabilities: the flatter the two distributions
+# are, the closer they are to each other. Here is the ``v`` of one sample, for a small and
+# a large T. For the large T it is nearly a scaled copy of :math:`s-t`, and all classes
+# count, not only the likeliest:
 
 import matplotlib.pyplot as plt
 
@@ -91,10 +93,11 @@ title = figure.suptitle("What the student's logits receive from one sample")
 # Which reduction?
 # ----------------
 #
-# The divergence of a sample is a sum over the classes. What you want of a batch is the mean
-# over the *samples*, and this is ``"batchmean"``. The default, ``"mean"``, divides by the
-# number of classes as well. PyTorch warns about it, since the result is not a divergence.
-# Here is how many times the gradient of ``"batchmean"`` each one gives:
+# The divergence of a sample is a sum over the classes. For a batch you want the mean over
+# the *samples*, which is ``"batchmean"``. The default, ``"mean"``, also divides by the
+# number of classes. PyTorch warns about the default, since the result is not a
+# divergence. For each reduction we divide the gradient by the gradient for
+# ``"batchmean"``:
 
 import warnings
 
@@ -104,19 +107,20 @@ with warnings.catch_warnings(action="ignore"):
         print(f"{reduction:9} {ratio.mean().item():.3f}")
 
 # %%
-# A tenth with ``"mean"``, because there are ten classes, and with 50,000 words in a
-# vocabulary it would be next to nothing. With logits of sequences, ``(B, L, K)``, even
-# ``"batchmean"`` divides by B alone, so flatten them to ``(B * L, K)``.
+# With ``"mean"`` you get a tenth, because there are ten classes. With a vocabulary of
+# 50,000 words you would get next to nothing. With logits of sequences, ``(B, L, K)``,
+# even ``"batchmean"`` divides by B alone, so flatten them to ``(B * L, K)``.
 #
 # In which order?
 # ---------------
 #
 # The student's logarithms come first and the teacher's probabilities second, or, with
-# ``log_target=True``, the logarithms of both. What do the mistakes look like? A divergence
-# is never below 0, so a negative value gives one of them away. Another one is NaN. A third
-# shows nothing: if you exchange the two networks, and keep the forms, you get the
-# divergence in the other direction, and it is positive as well. Here are the two right
-# ways, and the first two mistakes:
+# ``log_target=True``, the logarithms of both. How can you recognise a mistake? A
+# divergence is never below 0, so a negative value gives one mistake away. Another mistake
+# gives NaN. A third does not show at all: if you exchange the two networks, but pass
+# logarithms first and probabilities second, you get the divergence in the other
+# direction, which is positive as well. Here are the two right ways, and the first two
+# mistakes:
 
 log_q, log_p = student.log_softmax(1), teacher.log_softmax(1)
 for name, loss in {
@@ -128,8 +132,8 @@ for name, loss in {
     print(f"{name:13} {loss.item():.3f}")
 
 # %%
-# You can also leave ``kl_div`` alone. ``F.cross_entropy`` takes probabilities as targets,
-# and logits of the student. Its value is another, larger by the teacher's entropy. But that
+# You can also do without ``kl_div``. ``F.cross_entropy`` takes the student's logits, and
+# probabilities as targets. Its value is larger by the teacher's entropy. But this entropy
 # is a constant, so the student gets the same gradient:
 
 soft = F.cross_entropy(student, log_p.exp())
@@ -139,13 +143,15 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # What to watch for
 # -----------------
 #
-# **The teacher gets a gradient, too.** If its logits have a graph, the loss pulls the two
-# together from both ends. The teacher follows the student if an optimizer holds its
-# weights, and its activations stay in memory in any case.
+# **The teacher gets a gradient, too.** If the teacher's logits have a graph, the loss
+# pulls both networks towards each other. The teacher then follows the student if an
+# optimizer holds the teacher's weights. In any case the teacher's activations stay in
+# memory.
 #
-# **The teacher is in training mode.** Then its dropout hands the student another target at
-# each call, and BatchNorm's averages move with each batch. We try all four combinations:
-# do the teacher's weights get a gradient, and do two calls agree?
+# **The teacher is in training mode.** Then its dropout gives the student a different
+# target at each call, and the averages of its BatchNorm move with each batch. We try both
+# modes, each with and without a graph. Do the teacher's weights get a gradient, and do
+# two calls agree?
 
 network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, K))
 data = torch.randn(B, 4)
@@ -168,8 +174,8 @@ for mode in (network.train, network.eval):
 #
 # .. admonition:: Try it
 #
-#    Write the training step for a student and a teacher of your own, with T = 4 and
-#    alpha = 0.9. Does the student come nearer to the teacher?
+#    Write the training step for your own student and teacher, with T = 4 and alpha = 0.9.
+#    Does the student come nearer to the teacher?
 #
 # .. dropdown:: Answer
 #
@@ -199,8 +205,8 @@ print("less than a third of the divergence is left:", divergence[-1] < divergenc
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient at T = 4 is compared with the formula and with a difference quotient along
-#    a direction, and the one at a large T with its limit.
+#    We compare the gradient at T = 4 with the formula and with a difference quotient
+#    along one direction, and the gradient at a large T with its limit.
 
 T, u = 4.0, torch.randn(B, K).double()
 q, p = (student / T).softmax(1), (teacher / T).softmax(1)

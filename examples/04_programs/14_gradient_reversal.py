@@ -5,12 +5,12 @@ A gradient reversal layer: forward as it is, backward times -λ
 ==============================================================
 
 Your network is trained on photographs from one camera and used with another. You want
-features that do not give away which camera took the picture. So a second head tries to tell
-the cameras apart, and the features are to *deceive* this head, while they help the head
-that you care about (Ganin et al., 2016). With the same loss, the second head is to get
-better, and the layers before it are to make it worse. For this, ``v`` has to change its
-sign on the way, in a layer that does nothing in the forward pass and multiplies by −λ in
-the backward pass.
+features that do not give away which camera took the picture. So a second head tries to
+tell the cameras apart, and the features should *deceive* this head, while they help the
+head that you care about (Ganin et al., 2016). With the same loss, the second head should
+get better, and the layers before it should make this head worse. To achieve this, ``v``
+has to change its sign on the way. This happens in a layer that does nothing in the
+forward pass and multiplies by −λ in the backward pass.
 """
 
 # %%
@@ -52,10 +52,10 @@ def taught(reverse):
 # Three ways to write the layer
 # -----------------------------
 #
-# The first is a ``Function``, the one that you find in most programs, and you can use it as
-# it is. ``view_as`` returns a new tensor with the same numbers. ``lam`` is not a tensor and
-# has no gradient, so its place in what ``backward`` returns is None. As λ grows during
-# training as a rule, it is passed at each call:
+# The first is a ``Function``. You find it in many programs, and you can copy it as it is.
+# ``view_as`` returns a new tensor with the same numbers. ``lam`` is not a tensor and has
+# no gradient, so ``backward`` returns None for it. Because λ usually grows during
+# training, you pass it at each call:
 
 
 class Reverse(torch.autograd.Function):
@@ -70,9 +70,9 @@ class Reverse(torch.autograd.Function):
 
 
 # %%
-# The second is a hook, on a *view* of the features. The third needs neither. Its value is
-# that of ``h``, up to rounding, because the two parts add up to it. For ``backward`` the
-# detached part is a constant, so the slope is −λ:
+# The second is a hook on a *view* of the features. The third needs neither a Function nor
+# a hook. Its value is the value of ``h``, up to rounding, because its two parts add up to
+# ``h``. For ``backward`` the detached part is a constant, so the slope is −λ:
 
 
 def by_hook(h):
@@ -89,7 +89,8 @@ ways = {
 }
 
 # %%
-# Here is what each hands to the three:
+# For each of the three ways, we print the gradients that the features and the two heads
+# receive:
 
 print(f"{'':15} features, label head, domain head")
 for name, way in ways.items():
@@ -97,9 +98,9 @@ for name, way in ways.items():
 
 # %%
 # With all three the features get (−2, −6). Both heads get (1, 2), which is what they get
-# without a reversal. So they learn as usual, and that is the point of the layer. In the
-# picture the thin arrows are what arrives from each head, the domain's already reversed,
-# and the thick one is their sum:
+# without a reversal. So the heads learn as usual, which is the purpose of the layer. In
+# the picture the thin arrows are the gradients that arrive from the two heads, with the
+# gradient of the domain head already reversed. The thick arrow is their sum:
 
 import matplotlib.pyplot as plt
 
@@ -120,8 +121,8 @@ title = ax.set_title("The features get the sum of the two")
 # -----------------------
 #
 # In a program the features come from a network, and the heads are layers. The step is an
-# ordinary one, with a single optimizer and the sum of the two losses. Only labelled rows
-# have a loss of the first kind:
+# ordinary one, with a single optimizer and the sum of the two losses. Only the labelled
+# rows have a label loss:
 
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -140,12 +141,12 @@ def step(trunk, label, domain, optimizer, labelled, kind, other, lam):
 
 
 # %%
-# We try it where we know what should happen. Each picture is two numbers, and the features
-# are one. The first number shows what is in the picture. The second is the colour of the
-# camera, high for the one and low for the other. In the labelled pictures it also goes
-# along with the kind, so that a network would like to use it. If the features are to give
-# nothing away, they have to leave it alone. How large is its weight, beside that of the
-# first?
+# We try it where we know what should happen. Each picture consists of two numbers, and
+# there is one feature. The first number shows what is in the picture. The second number
+# is the colour, which is high for one camera and low for the other. In the labelled
+# pictures the colour also depends on the kind of object, so that a network would like to
+# use it. To give nothing away, the feature has to ignore the colour. We print the weight
+# of the colour, divided by the weight of the first number:
 
 
 def second_weight(lam, seed=0):
@@ -172,17 +173,18 @@ for factor, part in seen.items():
 
 # %%
 # With λ = −1 nothing is reversed, and the trunk helps the domain head to tell the cameras
-# apart. With 0 it does not listen to that head, and uses some of the colour, because it
-# helps with the labels of the first camera. With 1 it leaves the colour nearly alone. (In
-# sixteen runs, eight seeds in float32 and in float64, it was between 2.6 and 3.8 for
-# λ = −1, between 0.3 and 0.7 for λ = 0, and at most 0.14 for λ = 1.)
+# apart. With λ = 0 the trunk gets nothing from the domain head, and uses the colour to
+# some degree, because the colour helps with the labels of the first camera. With λ = 1
+# the trunk hardly uses the colour. In sixteen runs, with eight seeds in float32 and in
+# float64, the quotient was between 2.6 and 3.8 for λ = −1, between 0.3 and 0.7 for λ = 0,
+# and at most 0.14 for λ = 1.
 #
 # What to watch for
 # -----------------
 #
-# **A hook on the features themselves.** It turns all that arrives at ``h``, including the
-# part that comes from the label head, and the labels get worse. A view that only the domain
-# head reads gets only the part of the domain head:
+# **A hook on the features themselves.** Such a hook reverses the whole gradient that
+# arrives at ``h``, including the part from the label head, and the labels get worse. A
+# view that only the domain head reads gets only the part of the domain head:
 
 
 def on_itself(h):
@@ -193,27 +195,28 @@ def on_itself(h):
 print(*taught(on_itself))
 
 # %%
-# **A minus before the domain's loss**, or ``v = -1`` for it, looks the same. But it turns
-# the sign for the domain head, too. The head learns to be wrong, and a head that is wrong
-# on purpose tells the features nothing. The reversal has to sit *between* the head and the
-# features. With the minus the head would get:
+# **A minus before the domain's loss**, or ``v = -1`` for it, looks the same. But it also
+# changes the sign for the domain head. The head then learns to be wrong, and the features
+# learn nothing useful from a head that is wrong on purpose. The reversal has to be
+# *between* the head and the features. With the minus the domain head would get this
+# gradient:
 
 h = features * 1
 minus = torch.autograd.grad(label_head @ h - lam * (domain_head @ h), domain_head)[0]
 print("domain head", minus.tolist())
 
 # %%
-# **Both, a minus and the layer.** Two reversals are none for the features, which now help
-# the domain head (the factor 0.5 stays):
+# **Both, a minus and the layer.** For the features two reversals cancel, and so the
+# features now help the domain head. The factor 0.5 stays:
 
 h = features * 1
 twice = label_head @ h - domain_head @ Reverse.apply(h, lam)
 print("features", torch.autograd.grad(twice, features)[0].tolist())
 
 # %%
-# **The layer inside of torch.func.grad**, or of :term:`vmap`. A ``Function`` needs
-# ``setup_context`` there (:ref:`function-under-transforms`), and raises without it. The one
-# line works as it is:
+# **The layer inside torch.func.grad**, or inside :term:`vmap`. There a ``Function`` needs
+# ``setup_context`` (:ref:`function-under-transforms`), and without it you get an error.
+# The third way, the single line, works as it is:
 
 loss = lambda x: domain_head @ ways["one line"](x)
 by_func = torch.func.grad(loss)(features.detach())
@@ -223,9 +226,9 @@ except RuntimeError as error:
     print(by_func.tolist(), str(error).partition(". ")[0][:72])
 
 # %%
-# **λ from the beginning.** At first the domain head knows nothing, and deceiving it is
-# noise. Ganin et al. let λ grow from 0 towards 1, most of the way in the first half of the
-# training.
+# **λ from the beginning.** At first the domain head knows nothing, and the reversed
+# gradient is only noise. Ganin et al. let λ grow from 0 towards 1, mostly in the first
+# half of the training.
 #
 # .. admonition:: Try it
 #
@@ -234,8 +237,8 @@ except RuntimeError as error:
 #
 # .. dropdown:: Answer
 #
-#    −0.5. The layer multiplies by −λ, so this gives 0.5. The heads receive what they did
-#    before:
+#    It is −0.5. The layer multiplies by −λ, which is then 0.5. The heads receive the same
+#    gradients as before:
 
 half = torch.autograd.grad(domain_head @ Reverse.apply(features * 1, -0.5), features)[0]
 print(half.tolist())
@@ -243,8 +246,8 @@ print(half.tolist())
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The two losses are differentiated apart, each by differences along the features, and
-#    put together with the signs that each is to have.
+#    We differentiate the two losses separately, by differences along the features, and
+#    add the results with the signs that they should have.
 
 e, at, expected = 1e-2, features.detach(), torch.zeros(2)
 for sign, head in ((1, label_head.detach()), (-lam, domain_head.detach())):

@@ -33,18 +33,19 @@ temperature = torch.sin(3 * pressure) + spread * torch.randn(400, 1)
 
 # %%
 # Now comes the program that scores the forecasts. It belongs to somebody else and is
-# written in NumPy, so PyTorch cannot differentiate through it. It takes what was expected,
-# ``mean``, and how sure the forecast was, ``s``, which is the logarithm of the variance
-# (any number may stand there, and the variance is positive all the same). The score is that
-# of normal noise, up to a constant, and small is good. A large miss costs less if the
-# forecast was unsure, and being unsure costs something, too:
+# written in NumPy, so PyTorch cannot differentiate through it. It takes the expected
+# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure
+# the forecast is. ``s`` may be any number, because the variance :math:`e^s` is positive
+# in any case. The score is the negative log-likelihood of normal noise, up to a constant,
+# so a small score is good. A large error costs less if the forecast was unsure, but an
+# unsure forecast costs something, too:
 #
 # .. math::
 #
 #    L=\frac1{400}\sum_i\tfrac12\bigl(s_i+(t_i-\mu_i)^2e^{-s_i}\bigr)
 #
-# Its author has worked out the two derivatives on paper, and the program returns them with
-# the score:
+# The author of the program has worked out the two derivatives on paper, and the program
+# returns them with the score:
 
 
 def score(mean, s, measured):
@@ -58,8 +59,8 @@ def score(mean, s, measured):
 
 # %%
 # These two derivatives are our ``v``. ``mean`` and ``s`` have the shape ``(400, 1)``, and
-# so has each of them. An entry says how fast the score rises with that one number of the
-# forecast. The training loop hands both over in one call:
+# so has each of the two derivatives. An entry says how fast the score rises with one
+# number of the forecast. The training loop passes both derivatives in one call:
 
 network = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 2))
 optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
@@ -93,8 +94,9 @@ ax.legend()
 title = ax.set_title("Two outputs of one network: a mean and a spread")
 
 # %%
-# The band is wide at low pressure and narrow at high pressure, as the days were made.
-# Nobody has told the network where the weather is unsettled. It has found the two spreads:
+# The band is wide at low pressure and narrow at high pressure, as it was when we made the
+# days. Nobody has told the network where the weather is unsettled. For each side we print
+# the spread that it has found:
 
 for name, side in {"low pressure": pressure < 0, "high pressure": pressure > 0}.items():
     print(f"{name:13}  {found[side].median():.1f}")
@@ -103,10 +105,11 @@ for name, side in {"low pressure": pressure < 0, "high pressure": pressure > 0}.
 # What the call adds up
 # ---------------------
 #
-# To see what happened to the two ``v``, take outputs that are small enough to check in
-# your head. ``x`` has the shape ``(3,)``. The first output ``y`` has the shape ``(2,)`` and
-# holds the sum of ``x`` and the sum of its squares. The second, ``z``, is the table of all
-# products :math:`x_ix_j`, of shape ``(3, 3)``. We pull each back alone:
+# To see how the call combines the two ``v``, we take outputs that are small enough to
+# check in your head. ``x`` has the shape ``(3,)``. The first output ``y`` has the shape
+# ``(2,)`` and holds the sum of ``x`` and the sum of its squares. The second output ``z``
+# is the table of all products :math:`x_ix_j`, of shape ``(3, 3)``. First we compute the
+# product for each output alone:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 
@@ -122,8 +125,9 @@ y, z = outputs()
 print(from_y, from_z)
 
 # %%
-# The first is :math:`10+2x`, ten times the slopes of the sum and once those of the squares.
-# The second is :math:`2x`, because ``w`` is 1 on the diagonal, where the squares stand.
+# The first is :math:`10+2x`, which is ten times the gradient of the sum plus the gradient
+# of the sum of squares. The second is :math:`2x`, because ``w`` is 1 on the diagonal,
+# where the squares stand.
 #
 # .. predict::
 #    :for: x.grad
@@ -141,30 +145,34 @@ x.grad
 #
 #    \texttt{x.grad}=J_y^\top v+J_z^\top w .
 #
-# Why a sum, and not two results? The weights of our network have changed both outputs. If
-# the score rises by 2 through the mean and by 3 through ``s`` when a weight grows a little,
-# then it rises by 5 in all. So the network in the loop got the gradient of the score,
-# although no part of the score was computed in PyTorch.
+# Why do you get a sum, and not two results? Each weight of the hidden layer changes both
+# outputs of our network. If the score rises at a rate of 2 through the mean and at a rate
+# of 3 through ``s`` when a weight grows, then it rises at a rate of 5 in all. So the
+# network in the loop got the gradient of the score, although no part of the score was
+# computed in PyTorch.
 #
-# You could also call ``y.backward(v)`` and then ``z.backward(w)``, since ``.grad`` adds up,
-# too. The two outputs of our network share its hidden layer. There the first of these calls
-# needs ``retain_graph=True``, and the hidden layer is walked through twice.
+# You could also call ``y.backward(v)`` and then ``z.backward(w)``, since ``.grad`` adds
+# up, too. The two outputs of our network share its hidden layer. So the first of these
+# calls would need ``retain_graph=True``, and the two calls would go through the hidden
+# layer twice.
 #
 # One v for each output
 # ---------------------
 #
 # **A matrix wants a matrix.** People ask why ``grad_outputs`` must be a matrix for ``z``.
-# Because each entry of ``v`` says how much one entry of the output counts. All of them are
-# added up, :math:`\texttt{result}_k=\sum_{ij}w_{ij}\,\partial z_{ij}/\partial x_k`. With
-# ones each product :math:`x_ix_j` counts once. Each entry of ``x`` is in six of them, if we
-# count its square twice, and the result is :math:`2\sum_jx_j=12` everywhere:
+# The reason is that each entry of ``v`` says how much one entry of the output counts. The
+# weighted derivatives of all entries are added up,
+# :math:`\texttt{result}_k=\sum_{ij}w_{ij}\,\partial z_{ij}/\partial x_k`. With ones each
+# product :math:`x_ix_j` counts once. Each entry of ``x`` appears in six of these
+# products, if we count its square twice, and the result is :math:`2\sum_jx_j=12`
+# everywhere:
 
 y, z = outputs()
 torch.autograd.grad(z, x, torch.ones(3, 3))[0]
 
 # %%
-# **None stands for 1**, and it is allowed only where an output has one element. For
-# a loss you may leave its ``v`` out, and for ``y`` you may not:
+# **None stands for 1**, and it is allowed only for an output that has one element. For a
+# loss you may pass None, and for ``y`` you may not:
 
 loss = (x**3).sum()
 try:
@@ -175,10 +183,10 @@ except RuntimeError as error:
 print(grads)
 
 # %%
-# **One output may be made from another.** Is the sum still well defined, if you pass both
-# ``y`` and a ``z`` that was computed from it? Yes, because both are functions of the input,
-# and their gradients are added as always. Take :math:`y=a^2` and :math:`z=y^3=a^6` at
-# :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
+# **One output may be made from another.** Is the sum still well defined if you pass both
+# ``y`` and a ``z`` that was computed from ``y``? Yes, because both are functions of the
+# input, and their gradients are added as always. Take :math:`y=a^2` and :math:`z=y^3=a^6`
+# at :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
 
 a = torch.tensor(1.0, requires_grad=True)
 y = a**2
@@ -190,10 +198,10 @@ a.grad
 # What to watch for
 # -----------------
 #
-# **Lists of outputs are not stacked.** You ask ``grad`` for two outputs and two inputs, and
-# hope for four numbers. You get two, one for each input, and each is the sum over the
-# outputs. With :math:`ab` and :math:`a+b` at :math:`a=1`, :math:`b=2` these are
-# :math:`b+1` and :math:`a+1`:
+# **Lists of outputs are not stacked.** You ask ``grad`` for two outputs and two inputs,
+# and hope for four numbers. You get two numbers, one for each input, and each of them is
+# the sum over the outputs. With :math:`ab` and :math:`a+b` at :math:`a=1`, :math:`b=2`
+# these are :math:`b+1` and :math:`a+1`:
 
 b = torch.tensor(2.0, requires_grad=True)
 both = torch.autograd.grad([a * b, a + b], [a, b])
@@ -208,8 +216,8 @@ four
 
 # %%
 # **grad returns a tuple**, even for a single input. That is why programs write ``(g,) =``
-# with a comma. Without it ``g`` is the tuple, and the error comes later, where you compute
-# with it:
+# with a comma. Without the comma ``g`` is the tuple, and you get an error only later,
+# when you compute with ``g``:
 
 g = torch.autograd.grad(a * b, a)
 print(type(g).__name__, len(g))
@@ -220,7 +228,7 @@ except TypeError as error:
 
 # %%
 # **A model that returns several outputs returns a tuple**, and a tuple has no method
-# ``backward``. :func:`torch.autograd.backward` takes it as it is:
+# ``backward``. :func:`torch.autograd.backward` takes the tuple as it is:
 
 try:
     outputs().backward()
@@ -234,14 +242,14 @@ print(x.grad)
 # .. admonition:: Try it
 #
 #    The station is only interested in the mean now, and passes zeros in place of ``v_s``.
-#    The part of the last layer that makes ``s`` gets no gradient any more. Will ``s`` stay
-#    as it is while the network goes on learning?
+#    The part of the last layer that makes ``s`` then gets a gradient of zeros. Will ``s``
+#    stay as it is while the network goes on learning?
 #
 # .. dropdown:: Answer
 #
-#    No. The part of the last layer that makes ``s`` has the gradient 0 and stays, but it
-#    reads the hidden layer, which both outputs share, and this layer goes on learning for
-#    the mean. We try one step of plain gradient descent:
+#    No. The part of the last layer that makes ``s`` has the gradient 0 and does not
+#    change. But its input comes from the hidden layer, which both outputs share, and this
+#    layer goes on learning for the mean. We try one step of plain gradient descent:
 
 network.zero_grad()
 mean, s = network(pressure).split(1, dim=1)
@@ -254,11 +262,11 @@ print("has s moved?", moved > 1e-4)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The products are compared with their formulas, and their sum with ``x.grad``. The
-#    derivatives that the NumPy program returns are compared with those of the same score
-#    written in PyTorch, and what two outputs and two ``v`` leave in each weight with what
-#    ``backward`` leaves for that score, and with two calls. The spreads are those that were
-#    put in.
+#    We compare the products with their formulas, and their sum with ``x.grad``. We
+#    compare the derivatives from the NumPy program with the derivatives of the same score
+#    written in PyTorch. We compare the gradient that one call with two outputs and two
+#    ``v`` leaves in each weight with the gradient of that score, and with the result of
+#    two calls. We also check that the network has found the spreads that we put in.
 
 p = x.detach()
 torch.testing.assert_close(from_y, 10 + 2 * p)

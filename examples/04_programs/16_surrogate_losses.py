@@ -6,23 +6,24 @@ Surrogate losses: what does a line with ``detach`` differentiate?
 
 You read the code of a paper and find ``loss = (g.detach() * x).sum()``. The value of this
 loss goes up and down and is sometimes negative, and still the model gets better. Such a
-line is a *surrogate loss*. Its value need not become small. The line is written so that
-``backward`` leaves a particular gradient behind, which is another way of passing a ``v``.
+line is a *surrogate loss*. The value of a surrogate loss need not become small. The line
+is written so that ``backward`` leaves a particular gradient behind. So it is another way
+of passing a ``v``.
 """
 
 # %%
-# Where do you meet such lines? You meet them when a picture, or a scene in three
-# dimensions, is improved by a diffusion model that somebody else has trained (score
-# distillation, SDS, Poole et al., 2022), when a policy is trained by reward, when a network
-# learns from a slowly moving copy of itself, or when a choice that has no slope stands in
-# the middle of a model. We write one of these programs in full, and then read the lines of
-# the others.
+# You meet such lines in several kinds of programs. In score distillation (SDS, Poole et
+# al., 2022) a trained diffusion model improves a picture, or a scene in three dimensions.
+# In other programs a policy is trained by reward, a network learns from a slowly moving
+# copy of itself, or a model contains a choice that has no slope. We write one of these
+# programs in full, and then read the lines of the others.
 #
 # Our scene is a closed curve. It has sixteen numbers, the strengths of four waves in each
 # coordinate, and we render it as 200 points in the plane. The diffusion model knows which
-# points belong to pictures. A trained network would know it from examples. Ours knows the
-# examples themselves, ``data``, and so it can compute what such a network estimates: given
-# points to which noise of strength ``sigma`` was added, it says which noise that was.
+# points belong to pictures. A trained network would know this from examples. Our model
+# knows the examples themselves, ``data``, and so it can compute what such a network
+# estimates: given points to which noise of strength ``sigma`` was added, it estimates
+# this noise.
 
 import torch
 
@@ -48,10 +49,10 @@ def predict_noise(noisy, sigma):
 #
 # Each step renders the scene, adds noise to the points, and asks the model which noise it
 # sees. For points on the clover the answer is nearly the noise that was added, if we
-# average over many draws. For others it is not: the model mistakes a part of the *scene*
-# for noise, and this part should go away. The difference is ``g``, one arrow for each
-# point. The block above, this one and the next are the whole program, to be copied
-# together:
+# average over many draws. For other points it is not: the model mistakes a part of the
+# *scene* for noise, and this part should go away. The difference between the answer and
+# the added noise is ``g``, which has one arrow for each point. The block above, this
+# block and the next one are the whole program. Copy them together:
 
 
 def distil(scene, parameters, predict_noise, steps=300, lr=0.02):
@@ -88,9 +89,9 @@ strength.requires_grad_()
 losses, scenes = distil(lambda: waves @ strength, [strength], predict_noise)
 
 # %%
-# The picture shows where the scene was and where it is. The arrows start at every tenth
-# point of the circle, and show in which way its ``g`` sends it at first. (It goes against
-# ``g``. We have averaged over many draws of the noise.)
+# The picture shows the scene at first and at the end. The arrows start at every tenth
+# point of the circle. They show the direction in which the point moves at first, which is
+# against its ``g``. For the arrows we have averaged over many draws of the noise:
 
 import matplotlib.pyplot as plt
 
@@ -113,8 +114,9 @@ ax.legend(loc="center")
 title = ax.set_title("A circle becomes the clover that the model knows")
 
 # %%
-# The scene has become a clover. A training log would show the loss. Below it is what the
-# log does not show, the mean distance of the points from the clover:
+# The scene has become a clover. A training log would show the loss, as in the upper plot.
+# The lower plot shows the mean distance of the points from the clover, which such a log
+# does not show:
 
 distance = [torch.cdist(x, data).min(dim=1).values.mean().item() for x in scenes]
 
@@ -128,8 +130,8 @@ below.set_xlabel("step")
 title = figure.suptitle("The loss is soon around zero, the distance falls")
 
 # %%
-# The points have come close, and about every second loss is negative, as if the training
-# had gone *below zero*:
+# The points have come close to the clover, and about every second loss is negative, as if
+# the training had gone *below zero*:
 
 negative = [loss < 0 for loss in losses[-100:]].count(True)
 print(f"distance: {distance[0]:.3f}, then {distance[-1]:.3f}")
@@ -139,14 +141,14 @@ print(f"negative: {negative} of the last 100")
 # The line with the v
 # -------------------
 #
-# The line is ``loss = (g * x).sum()``. As ``g`` was made under ``no_grad``, it counts as a
-# number, and the derivative of the sum with respect to ``x`` is ``g``. So ``g`` is what
-# arrives at the rendered points, and is pulled back from there to the sixteen strengths by
-# the :term:`Jacobian` of the renderer. **v is the noise that was seen minus the noise that
-# was added**, for each point. You may as well hand it over without a loss, or write the
-# line as a square, which some programs do in order to have something to log. (The square
-# forms ``x - g``, and loses a ``g`` that is much smaller than ``x``. Compute it in float32,
-# or use the product.)
+# The line is ``loss = (g * x).sum()``. As ``g`` was made under ``no_grad``, it counts as
+# a number, and the derivative of the sum with respect to ``x`` is ``g``. So ``g`` arrives
+# at the rendered points, and the :term:`Jacobian` of the renderer pulls it back to the
+# sixteen strengths. **v is the noise that the model sees minus the noise that was
+# added**, for each point. You can also pass ``g`` to ``backward`` without a loss, or
+# write the line as a square, as some programs do in order to have a value to log. The
+# square forms ``x - g``, and if ``g`` is much smaller than ``x``, rounding loses it. So
+# compute the square in float32, or use the product. Here are the ways to write it:
 
 x = waves @ strength
 g = -arrows / len(x)
@@ -171,14 +173,15 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 # How to read such a line
 # -----------------------
 #
-# There is one rule: **a detached part is a number. Write its value there, and differentiate
-# what is left.** What is left depends on the network through some tensor ``y``, and all
-# that the network receives from the loss is the ``v`` that arrives at ``y``. So for each
-# line that you meet, two questions are enough: what is ``y``, the last tensor that is not
-# detached, and which ``v`` arrives there? (If there are two such tensors, ask for each.)
+# There is one rule: **a detached part is a number. Write its value there, and
+# differentiate what is left.** The rest depends on the network through some tensor ``y``,
+# and the network receives nothing from the loss but the ``v`` that arrives at ``y``. So
+# for each line that you meet, two questions are enough. Which tensor is ``y``, the last
+# tensor that is not detached? And which ``v`` arrives there? If there are two such
+# tensors, ask for each of them.
 #
-# Here are twelve lines from well-known programs. ``stop(t)`` stands for ``t.detach()``, and
-# D for ``y.sigmoid()``. In the last column is the ``v`` that the line sends to ``y``:
+# Here are twelve lines from well-known programs. ``stop(t)`` stands for ``t.detach()``,
+# and D for ``y.sigmoid()``. The last column shows the ``v`` that the line sends to ``y``:
 #
 # .. list-table::
 #    :header-rows: 1
@@ -202,7 +205,7 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #    * - a soft choice (straight-through)
 #      - ``f(y + stop(y.round() - y))``
 #      - f′ at the rounded y
-#    * - what is to learn s times as fast
+#    * - a part that should learn s times as fast
 #      - ``f(s * y + stop((1 - s) * y))``
 #      - s f′(y)
 #    * - values of states (target network)
@@ -225,18 +228,19 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #      - 1/y
 #
 # In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
-# ``(1 - D).log()``: where a score is very sure, D rounds to 0 or 1, and the lines as they
-# stand send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
-# same forward pass. If the old log-probabilities were stored, and Dropout has drawn another
-# mask since, the ratio is not 1, and multiplies ``v``.
+# ``(1 - D).log()``: if a score is very sure, D rounds to 0 or 1, and the lines in the
+# table send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
+# same forward pass. If the old log-probabilities were stored, and Dropout has drawn a
+# different mask since then, the ratio is not 1, and it multiplies ``v``.
 #
-# The three without a ``detach`` are here because their value is not the point either. Most
-# have a page: :ref:`reinforce`, :ref:`ratio-of-one`, :ref:`discrete-choices`,
-# :ref:`gradient-reversal` (gradient scaling with a negative s), :ref:`stop-gradient`,
-# :ref:`learned-loss-weight`.
+# Three lines have no ``detach``. They are in the table because their value does not
+# matter either. Most of the lines have a page: :ref:`reinforce`, :ref:`ratio-of-one`,
+# :ref:`discrete-choices`, :ref:`gradient-reversal` (gradient scaling with a negative s),
+# :ref:`stop-gradient`, :ref:`learned-loss-weight`.
 #
-# We try every line against its ``v``, with three random numbers for ``y`` and for the
-# others. In each pair the first function is the line, and the second is the formula:
+# We compare every line with its ``v``, for three random numbers in ``y`` and in each of
+# the other tensors. In each pair the first function is the line, and the second is the
+# formula:
 
 stop = torch.Tensor.detach
 torch.manual_seed(0)  # the same numbers on every build
@@ -284,8 +288,8 @@ rows = {
 }
 
 # %%
-# For each line we print its value, the first entry of the ``v`` that arrived at ``y``, and
-# whether all three entries are those of the formula:
+# For each line we print its value, the first entry of the ``v`` that arrived at ``y``,
+# and whether all three entries agree with the formula:
 
 y = (0.2 + 2 * torch.rand(3, dtype=torch.float64)).requires_grad_()
 arrived = {}
@@ -300,15 +304,16 @@ for name, (line, formula) in rows.items():
 # next two. You can read off three more things:
 #
 # - The two losses of a GAN push a fake in the same direction, and differ in how strongly.
-#   Where the critic is sure of a fake (D near 0), the theory pushes with D, hence hardly at
-#   all, and the other with 1 − D. You can turn one into the other by a detached weight:
-#   ``(stop((1 - D) / D) * (1 - D).log()).sum()``.
+#   If the critic is sure of a fake, D is near 0. Then the loss from the theory pushes
+#   with D, that is, hardly at all, and the non-saturating loss pushes with 1 − D. A
+#   detached weight turns the first into the second: ``(stop((1 - D) / D) * (1 -
+#   D).log()).sum()``.
 # - In uncertainty weighting the gradient at ``s`` is 1 − y exp(−s). It is zero where
-#   exp(−s) = 1/y. So when ``s`` has settled, the network is taught as by ``y / stop(y)``,
-#   and both are the gradient of log y.
-# - A detached part may depend on the very weights that are trained. In the row of the
-#   target network, the target is made of the values ``y`` themselves, and sends nothing
-#   back.
+#   exp(−s) = 1/y. So when ``s`` has settled, the network gets the same gradient as from
+#   ``y / stop(y)``, and this is the gradient of log y.
+# - A detached part may depend on the same weights that are trained. In the row of the
+#   target network, the target is computed from the values ``y`` themselves, and no
+#   gradient goes back through it.
 
 D = y.sigmoid()
 (turned,) = torch.autograd.grad((stop((1 - D) / D) * (1 - D).log()).sum(), y)
@@ -322,13 +327,14 @@ print(bool(at_s.abs().max() < 1e-12), torch.allclose(at_y, 1 / y))
 # What to watch for
 # -----------------
 #
-# **The value.** Do not stop early on it, lower the learning rate by it, or compare two runs
-# by it. A scheduler such as ``ReduceLROnPlateau`` and the line search of ``LBFGS`` look at
-# the value of the loss. Give them something that you do want small, here the distance.
+# **The value.** Do not use the value of a surrogate loss to stop early, to lower the
+# learning rate or to compare two runs. A scheduler such as ``ReduceLROnPlateau`` and the
+# line search of ``LBFGS`` look at the value of the loss. Give them a number that you do
+# want to become small, here the distance.
 #
-# **The detach that is missing.** If ``g`` has a graph, its own derivative comes along. In
-# our program this means that we differentiate the diffusion model. The ``v`` at ``x`` is
-# then another one, and no error tells you:
+# **The detach that is missing.** If ``g`` has a graph, the gradient also contains the
+# derivative of ``g``. In our program this means that we differentiate the diffusion
+# model. The ``v`` at ``x`` is then different, and there is no error:
 
 noise, sigma = torch.zeros(200, 2), torch.full((200, 1), 0.1)
 x = scenes[0].clone().requires_grad_()
@@ -339,10 +345,11 @@ print(f"with detach, v is {with_stop.norm():.1f} long")
 print(f"without it, {without.norm():.1f}")
 
 # %%
-# **Second derivatives.** A detached part is a number in them, too. The second derivative of
-# log y is −1/y². That of ``y / stop(y)`` is 0, since a line remains once the denominator is
-# a number. So take no :term:`Hessian` of a surrogate loss, and do not differentiate through
-# a training step that used one, before you have worked out what its second derivative is:
+# **Second derivatives.** For second derivatives, too, a detached part is a number. The
+# second derivative of log y is −1/y². The second derivative of ``y / stop(y)`` is 0,
+# because with a constant denominator the function is a straight line. So work out the
+# second derivative of a surrogate loss before you take its :term:`Hessian`, or before you
+# differentiate through a training step that used it:
 
 y = torch.tensor(2.0, requires_grad=True)
 for loss in (y.log(), y / y.detach() + 0 * y**2):  # the 0 keeps a graph for the second
@@ -351,10 +358,10 @@ for loss in (y.log(), y / y.detach() + 0 * y**2):  # the 0 keeps a graph for the
     print(f"first {first.item()}, second {second.item()}")
 
 # %%
-# **Rounding.** ``y + (code - y).detach()``, the straight-through line with codes, is the
-# code up to rounding only. So do not compare it with ``==``. And a loss that reaches 0
-# makes ``loss / loss.detach()`` NaN and its gradient infinite; add a small number to the
-# denominator:
+# **Rounding.** ``y + (code - y).detach()``, the straight-through line with codes, equals
+# the code only up to rounding. So do not compare the two with ``==``. And a loss that
+# reaches 0 makes ``loss / loss.detach()`` NaN and its gradient infinite; add a small
+# number to the denominator:
 
 torch.manual_seed(0)  # the same numbers on every build
 y, code = torch.randn(2, 1000)
@@ -371,28 +378,31 @@ print(zero / zero.detach(), slope)
 # .. admonition:: Remember
 #
 #    - A detached part is a number. Write its value there and differentiate what is left.
-#    - A surrogate loss hands a ``v`` to the last tensor that is not detached. Ask which
-#      ``v``.
-#    - Its value need not fall while the model gets better. Watch something else.
-#    - What holds of its first derivative need not hold of its second.
+#    - A surrogate loss passes a ``v`` to the last tensor that is not detached. Ask which
+#      ``v`` it is.
+#    - The value of a surrogate loss need not fall while the model gets better. Watch
+#      another number.
+#    - Even if the first derivative of a surrogate loss is right, its second derivative
+#      need not be.
 #
 # .. admonition:: Try it
 #
-#    Write ``4 * angle`` in place of ``3 * angle`` in ``clover``. Four leaves need one more
-#    wave: what do you have to change in ``order`` and ``strength``? And what does the
-#    program arrive at if you don't change them?
+#    Write ``4 * angle`` in place of ``3 * angle`` in ``clover``. Four leaves need one
+#    more wave. What do you have to change in ``order`` and ``strength``? And which scene
+#    does the program find if you don't change them?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.arange(1, 6)``, ``torch.zeros(10, 2)``, and the circle is in ``strength[0, 0]``
-#    and ``strength[5, 1]``. The radius 1 + 0.3 cos 4φ times cos φ is made of the waves 1, 3
-#    and 5. Without wave 5 the scene comes as near as four waves allow.
+#    Use ``torch.arange(1, 6)`` and ``torch.zeros(10, 2)``, and put the circle into
+#    ``strength[0, 0]`` and ``strength[5, 1]``. The radius 1 + 0.3 cos 4φ times cos φ
+#    consists of the waves 1, 3 and 5. Without wave 5 the scene comes as near to the
+#    clover as four waves allow.
 #
 # .. dropdown:: How we checked this page
 #
-#    We compare the ``v`` of each row of the table with its formula, and the three spellings
-#    with each other. We check the training by the distance, which must fall to a fifth at
-#    least.
+#    We compare the ``v`` of each row of the table with its formula, and the three
+#    spellings with each other. We check the training by the distance, which must fall to
+#    less than a fifth.
 
 assert distance[-1] < distance[0] / 5
 on_the_clover, on_the_circle = mean_g(data).norm(dim=1), mean_g(circle).norm(dim=1)

@@ -5,12 +5,12 @@ My function returns a dict, or takes keywords: which v does vjp want?
 =====================================================================
 
 A detector returns ``{"boxes": …, "classes": (…, …)}``, and you would like its
-:term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``? It
-has the structure of the outputs. If the function returns a dict, ``v`` is a dict with the
-same keys, and if it returns a tuple, ``v`` is a tuple, nested in the same way, with one
-tensor for each output tensor. If some arguments are keywords or not tensors, write a
+:term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``?
+It has the structure of the outputs. If the function returns a dict, ``v`` is a dict with
+the same keys, and if it returns a tuple, ``v`` is a tuple, nested in the same way, with
+one tensor for each output tensor. If some arguments are keywords or not tensors, write a
 function around yours that passes them. If the function also returns tensors that you only
-want to look at, return these apart from the others and pass ``has_aux=True``.
+want to look at, return these tensors separately and pass ``has_aux=True``.
 """
 
 # %%
@@ -18,11 +18,12 @@ want to look at, return these apart from the others and pass ``has_aux=True``.
 # ---------------------
 #
 # Our example is small enough to check in your head. ``x`` has the shape ``(2,)``. The
-# output is a dict. Under ``"a"`` it has a vector of shape ``(2,)``, and under ``"b"`` a
-# pair: a number, of shape ``()``, and another vector. ``v`` has a tensor in each of the
-# same three places. We give the vector under ``"a"`` the weight 1, the number the weight 0,
-# and the other vector the weight 10, so the result should be :math:`1+10\cdot 2x`. The
-# result comes as a tuple, with one entry for each input:
+# output is a dict. Under the key ``"a"`` it has a vector of shape ``(2,)``. Under ``"b"``
+# it has a pair, which consists of a number, of shape ``()``, and another vector. ``v``
+# has a tensor in each of the same three places. We give the vector under ``"a"`` the
+# weight 1, the number the weight 0, and the other vector the weight 10, so the result
+# should be :math:`1+10\cdot 2x`. The result comes as a tuple, with one entry for each
+# input:
 
 import torch
 from torch.func import vjp
@@ -39,11 +40,11 @@ print(outputs)
 g
 
 # %%
-# An output that you do not care about gets zeros, as the number did. If you want a single
-# one, you can also write a function that returns it alone.
+# An output that you do not care about gets zeros, as the number did. If you want only a
+# single output, you can also write a function that returns nothing else.
 #
-# :func:`torch.autograd.backward` has no structures. It takes the tensors in a list, and an
-# output that you leave out counts as zeros:
+# :func:`torch.autograd.backward` has no structures. It takes the tensors in a list, and
+# if you leave an output out, its ``v`` counts as zeros:
 
 leaf = x.clone().requires_grad_()
 outputs = f(leaf)
@@ -51,9 +52,9 @@ torch.autograd.backward([outputs["a"], outputs["b"][1]], [one, 10 * one])
 print(torch.equal(leaf.grad, g))
 
 # %%
-# Do you have to write all the zeros by hand? No. Make them from the outputs, and then put
-# in what you mean. ``tree_map`` walks through any structure. (Its module has an underscore,
-# so a later torch may change it.)
+# Do you have to write all the zeros by hand? No. Make the zeros from the outputs, and
+# then put in the entries that you want. ``tree_map`` walks through any structure. The
+# name of its module begins with an underscore, so a later torch may change it:
 
 from torch.utils import _pytree as pytree
 
@@ -68,9 +69,10 @@ only_a
 # --------------------------
 #
 # The parameters of a network are a dict, and a dict may be an input as well. The result
-# then has its structure. ``vjp`` differentiates with respect to *every* argument. It has no
-# ``argnums``, with which you tell :func:`torch.func.grad` and :func:`torch.func.jacrev`
-# which ones you mean. If you want the parameters alone, put the data into a lambda:
+# then has the structure of this dict. ``vjp`` differentiates with respect to *every*
+# argument. It has no ``argnums``, with which :func:`torch.func.grad` and
+# :func:`torch.func.jacrev` let you choose arguments. If you want the gradient with
+# respect to the parameters alone, put the data into a lambda:
 
 parameters = {"weight": torch.tensor([[1.0, 2.0]]), "bias": torch.tensor([3.0])}
 
@@ -85,9 +87,10 @@ _, pull = vjp(lambda p: layer(p, x), parameters)
 print("parameters alone:", pull(torch.tensor([10.0])))
 
 # %%
-# ``jacrev`` keeps both structures. The one of the outputs is outside, and in each of its
-# places there is an entry for each of ``argnums``. For a batch, put :func:`torch.func.vmap`
-# around it. Here the output is a dict with the product of two vectors:
+# ``jacrev`` keeps both structures. The structure of the outputs is outside, and in each
+# of its places there is one entry for each argument in ``argnums``. For a batch, put
+# :func:`torch.func.vmap` around it. Here the output is a dict with the product of two
+# vectors:
 
 J = torch.func.jacrev(lambda a, b: {"product": a * b}, argnums=(0, 1))
 print(J(x, 3 * x))
@@ -98,10 +101,10 @@ by_a.shape
 # Results that are only to be looked at
 # -------------------------------------
 #
-# The loss needs a gradient, and the predictions are for the log. With ``has_aux=True`` your
-# function returns two results, and the second is passed by, without a ``v``. It has to
-# consist of tensors, too. Anything else, such as a text, you can append to a list that
-# lives outside:
+# The loss needs a gradient, and the predictions are for the log. With ``has_aux=True``
+# your function returns two results, and ``vjp`` returns the second one as it is. The
+# second result takes no ``v``, but it has to consist of tensors, too. If you want to keep
+# anything else, such as a text, append it to a list outside the function:
 
 
 def loss_and_scores(x):
@@ -118,10 +121,10 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # What to watch for
 # -----------------
 #
-# **A structure that is not quite the same.** A list where the output has a tuple, a part
-# that is left out, or a dict whose keys are in another order: each of these raises an
-# error. So do keywords, inputs that are numbers or integers, and outputs that are no
-# tensors:
+# **A structure that is not quite the same.** You get an error if ``v`` has a list where
+# the output has a tuple, if a part is left out, or if the keys of a dict are in a
+# different order. You also get an error for keywords, for inputs that are numbers or
+# integers, and for outputs that are not tensors:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
@@ -136,7 +139,8 @@ tries = {
 }
 
 # %%
-# Here are the messages. (Those about the structure go on to name both structures.)
+# Here are the messages. The messages about the structure also name both structures, and
+# we cut this part off:
 
 for name, attempt in tries.items():
     try:
@@ -145,9 +149,9 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# The first four are about ``v``, and are mended there. The others are mended by a function
-# around yours, which holds the argument or drops the result. ``functools.partial`` makes
-# one, too:
+# The first four are about ``v``, so change ``v``. For the others, write a function around
+# yours that passes the argument or drops the result. ``functools.partial`` also makes
+# such a function:
 
 from functools import partial
 
@@ -158,9 +162,9 @@ for mended in (lambda x: torch.pow(x, torch.tensor(2)), lambda x: (x, 3)[0]):
 
 # %%
 # **None is not zero.** You may want to write None for an output that does not matter. But
-# None is a ``v`` that is missing, as in ``backward()``. For a number it counts as 1, so
-# that the result below is another one than ``g``, and nothing tells you. For anything
-# longer it is refused:
+# None means that ``v`` is missing, as in ``backward()``. For an output that is a single
+# number, None counts as 1. So the result below is different from ``g``, and there is no
+# message. For a longer output None is refused:
 
 _, pull = vjp(f, x)
 (with_none,) = pull({"a": one, "b": (None, 10 * one)})
@@ -173,22 +177,22 @@ except RuntimeError as error:
 # %%
 # .. admonition:: Try it
 #
-#    What does the ``v`` look like that puts the gradient of the *sum of all five* output
-#    entries into the result, and what should come out at ``x = (1, 2)``?
+#    Which ``v`` gives you the gradient of the *sum of all five* output entries, and what
+#    should the result be at ``x = (1, 2)``?
 #
 # .. dropdown:: Answer
 #
-#    Ones everywhere. From the vector of ``"a"`` comes 1, from the number 1 as well, and
-#    from the squares :math:`2x`:
+#    It holds ones everywhere. The vector under ``"a"`` contributes 1, the number
+#    contributes 1 as well, and the squares contribute :math:`2x`:
 
 print(pull(pytree.tree_map(torch.ones_like, outputs))[0])
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    All outputs are joined to one vector of five entries. Its :term:`Jacobian`, worked out
-#    on paper, is a matrix of shape ``(5, 2)``, and each ``v``, joined in the same order, is
-#    multiplied with it.
+#    We join all outputs to one vector of five entries. Its :term:`Jacobian`, which we
+#    worked out on paper, is a matrix of shape ``(5, 2)``. We join each ``v`` in the same
+#    order, multiply it by this matrix, and compare.
 
 
 def joined(x):

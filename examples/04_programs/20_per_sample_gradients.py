@@ -4,27 +4,28 @@ r"""
 Per-sample gradients
 ====================
 
-After ``loss.backward()`` there is one gradient for the whole batch, and you need one for
-*each sample*: to limit what a single patient's record may do to a network, to find the
-picture with the wrong label, or to see which samples pull against each other. A loop over
-the batch gives the right gradients, but is slow. This page computes them in one call with
-:func:`torch.func.vmap`, and shows that for clipping you need not even keep the gradients,
-if you choose ``v`` well.
+After ``loss.backward()`` there is one gradient for the whole batch, but you need one for
+*each sample*. You may want to limit the influence of a single patient's record on a
+network, to find the picture with the wrong label, or to see which samples pull against
+each other. A loop over the batch gives the right gradients, but is slow. This page
+computes them in one call with :func:`torch.func.vmap`, and shows that for clipping you
+need not even keep the gradients, if you choose ``v`` well.
 """
 
 # %%
 # Why they are not there any more
 # -------------------------------
 #
-# The losses of ``B`` samples are ``B`` numbers. Their :term:`Jacobian` with respect to the
-# weights has a row for each sample, and these rows are what you are looking for. But a
+# The losses of ``B`` samples are ``B`` numbers. Their :term:`Jacobian` with respect to
+# the weights has a row for each sample, and you are looking for these rows. But a
 # training loop asks for the gradient of the sum or the mean, which is a product
 # :math:`v^\top J` with equal weights. It *adds up the rows*, and no tool can take a sum
 # apart afterwards. So we have to compute the gradients in a different way.
 #
 # We write the loss of **one** sample as a function of the weights, take its gradient with
-# ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says what is different for
-# each sample: not the weights (None), but the sample and its target (dimension 0):
+# ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says which arguments are
+# different for each sample. The weights are not, so their entry is None. The sample and
+# its target are, so their entries are 0, the dimension of the batch:
 
 import torch
 from torch import nn
@@ -43,9 +44,9 @@ def per_sample_gradients(model, loss_of_one, data, target):
 
 
 # %%
-# That is the part to take along. (``weights`` are the parameters themselves, detached, so
-# that the result has no graph.) We try it with a small network, six points, and a squared
-# error:
+# You can copy this function. ``weights`` are the parameters themselves, but detached, so
+# that the result has no graph. We try the function with a small network, six points, and
+# a squared error:
 
 torch.manual_seed(0)  # weights and data that are the same on every build
 model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -61,15 +62,16 @@ for name, g in gradients.items():
     print(f"{name:9} {tuple(g.shape)}")
 
 # %%
-# Each parameter's gradient has got a first dimension of 6, one entry for each sample. That
-# is also the price: six times the memory of the parameters. A ``chunk_size`` for ``vmap``
-# saves memory on the way, since it takes a few samples at a time, but the result stays as
-# large. If that is too much, call the function on a few samples at a time, and keep only
-# what you need of each, such as its length.
+# The gradient of each parameter now has a first dimension of 6, with one entry for each
+# sample. So the gradients take six times the memory of the parameters. With a
+# ``chunk_size`` for ``vmap`` you save memory during the computation, since it takes a few
+# samples at a time, but the result is still as large. If that is too much, call the
+# function on a few samples at a time, and keep only the part of each gradient that you
+# need, such as its length.
 #
-# As long as samples do not mix, and no dropout draws other masks, the sum over that
-# dimension should be what ``backward`` leaves for a sum of losses, and the mean what it
-# leaves for a mean:
+# As long as samples do not mix, and no dropout draws different masks, the sum over the
+# first dimension should equal the gradient that ``backward`` leaves for the sum of the
+# losses, and the mean should equal the gradient for the mean:
 
 for reduce in (torch.sum, torch.mean):
     model.zero_grad()
@@ -84,9 +86,9 @@ for reduce in (torch.sum, torch.mean):
 # Which sample pulls hardest?
 # ---------------------------
 #
-# The first use: look at the lengths. Suppose that somebody has mistyped a target, and the
-# number 30 has slipped in between others that are about 1 in size. ``rows`` makes one row
-# of each sample's gradient over *all* parameters:
+# The first use is to look at the lengths. Suppose that somebody has mistyped a target, so
+# that there is a 30 among numbers that are about 1 in size. For each sample, ``rows``
+# joins the gradients of *all* parameters to one row:
 
 
 def rows(gradients):
@@ -106,16 +108,17 @@ pullback.draw.bars(
 )
 
 # %%
-# Sample 4 alone would decide where this step goes. In the mean of the six it would have
-# been one gradient that is rather large, with no sign of which sample has caused it.
+# Sample 4 alone would decide where this step goes. The mean of the six gradients would
+# only be rather large, with no sign of which sample is the cause.
 #
 # Clipping each sample (DP-SGD)
 # -----------------------------
 #
 # Private training goes one step further (Abadi et al., 2016). No sample, however odd, may
-# add more than a length of ``C`` to the sum of the gradients, so each gradient that is
-# longer is shortened to it. After ``backward`` it is too late, because ``clip_grad_norm_``
-# sees the sum alone. With the rows it is one factor for each sample:
+# add more than a length of ``C`` to the sum of the gradients, so each longer gradient is
+# shortened to the length ``C``. After ``backward`` it is too late for this, because
+# ``clip_grad_norm_`` sees only the sum. With the rows you need only one factor for each
+# sample:
 
 flat = rows(gradients)
 norms = flat.norm(dim=1)
@@ -125,10 +128,10 @@ print("lengths", [round(n, 2) for n in norms.tolist()])
 print("longest after clipping", round((flat * factor[:, None]).norm(dim=1).max().item(), 4))
 
 # %%
-# Now comes the point for this site. What we want in the end is the *sum of the clipped
-# rows*, :math:`\sum_i f_i\,J_i`, and that is a product with the factors as ``v``. So if
-# you know the factors, an ordinary ``backward`` on the vector of losses gives the clipped
-# sum, and the gradients themselves need not be kept:
+# This is where ``v`` helps. In the end we want the *sum of the clipped rows*,
+# :math:`\sum_i f_i\,J_i`, which is a product with the factors as ``v``. So if you know
+# the factors, an ordinary ``backward`` on the vector of losses gives the clipped sum, and
+# you need not keep the gradients themselves:
 
 model.zero_grad()
 losses = ((model(data) - target) ** 2).sum(1)  # (6,), not reduced
@@ -139,19 +142,19 @@ sigma = 1.1
 private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 # %%
-# The last line of the code adds the noise that, together with the clipping, makes the step
-# private. The noise goes on the *sum*, with a size that is given by the bound ``C`` and not
-# by the data, and the division by the batch size comes last. Libraries for private training
-# can find the norms without forming the rows (*ghost clipping*), and then do the same
-# second pass.
+# The last line of the code adds the noise that, together with the clipping, makes the
+# step private. The noise is added to the *sum*. Its size is given by the bound ``C`` and
+# not by the data. The division by the batch size comes last. Libraries for private
+# training can find the norms without forming the rows (*ghost clipping*), and then do the
+# same second pass.
 #
 # Who moves whom? The tangent kernel
 # ----------------------------------
 #
-# A third use compares the rows with each other. Take the Jacobian of the *outputs* instead
-# of the losses, and multiply each row with each: :math:`K=JJ^\top` is the *neural tangent
-# kernel*, ``B`` by ``B`` for one output. Entry (i, j) says how far the output of sample i
-# moves if a small step is taken that raises the output of sample j:
+# A third use compares the rows with each other. Take the Jacobian of the *outputs*
+# instead of the losses, and multiply each row by each other row: :math:`K=JJ^\top` is the
+# *neural tangent kernel*, ``B`` by ``B`` for one output. Entry (i, j) says how far the
+# output of sample i moves in a small step that raises the output of sample j:
 
 
 def output(out, goal):
@@ -171,10 +174,11 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# The diagonal is a sample's influence on itself. A large entry beside it means that the
-# network cannot learn the one sample without moving the other. We can check that reading.
-# After a small step of gradient descent on the sum of the losses, the outputs should have
-# moved by :math:`-\eta K r`, with :math:`r` the slopes of the losses at the outputs:
+# The diagonal is a sample's influence on itself. A large entry off the diagonal means
+# that the network cannot learn one of the two samples without moving the output of the
+# other. We can check this interpretation. After a small step of gradient descent on the
+# sum of the losses, the outputs should have moved by :math:`-\eta K r`, with :math:`r`
+# the slopes of the losses at the outputs:
 
 rate = 1e-4
 out = model(data).detach()
@@ -191,9 +195,10 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 #
 # **BatchNorm.** Inside ``vmap`` a sample has no batch dimension, and so the first message
 # is about the shape. People then add the dimension with ``sample[None]``, and get the
-# second one: in training, BatchNorm computes with the spread of the batch, and one sample
-# alone has none. A single image does have a spread, over its pixels. There it is the
-# running statistics that cannot be written, as the third message says:
+# second one: in training, BatchNorm divides by the spread of the batch, and one sample
+# alone has no spread. A single image does have a spread, over its pixels. But then
+# BatchNorm would have to write its running statistics, which ``vmap`` refuses, as the
+# third message says:
 
 norm = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
 image = lambda s: nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
@@ -204,16 +209,18 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
         print(str(error).partition(", which")[0])
 
 # %%
-# No tool can help here. A sample has no loss of its own if its loss depends on the others
-# of the batch, and so no gradient of its own either. In ``eval`` mode it has one, and with
-# GroupNorm, which looks at one sample at a time, also in training:
+# No tool can help here. If the loss of a sample depends on the other samples of the
+# batch, this sample has no separate loss, and so it has no separate gradient either. In
+# ``eval`` mode each sample has one. With GroupNorm, which looks at one sample at a time,
+# each sample has one in training, too. Here is the call in ``eval`` mode:
 
 norm.eval()
 print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
 
 # %%
-# **Dropout** is refused until you say whether all samples share a mask (``"same"``) or each
-# draws its own (``"different"``, as in an ordinary batch):
+# **Dropout** is refused until you say whether all samples share a mask, with ``"same"``,
+# or each sample draws its own, with ``"different"``. In an ordinary batch each sample
+# draws its own:
 
 noisy = nn.Dropout(0.5)
 try:
@@ -225,8 +232,9 @@ print(torch.func.vmap(noisy, randomness="different")(data).shape)
 # %%
 # **A loop that collects** ``.grad`` **may collect one tensor many times.** With
 # ``set_to_none=False``, ``zero_grad`` and the next ``backward`` edit the same tensor, and
-# all entries of the list change with it. Append a clone. (The default sets ``.grad`` to
-# None, and then each ``backward`` makes a new tensor.)
+# all entries of the list change with it. So append a clone. With the default,
+# ``zero_grad`` sets ``.grad`` to None, and each ``backward`` makes a new tensor. Here we
+# keep ``.grad`` itself, and then a clone:
 
 for keep in (lambda g: g, torch.clone):
     kept = []
@@ -237,9 +245,10 @@ for keep in (lambda g: g, torch.clone):
     print([round(g.item(), 2) for g in kept])
 
 # %%
-# **A network that wants a batch dimension.** Inside of the function a picture has the shape
-# ``(3, 8, 8)``, and ``nn.Flatten`` takes the 3 for the size of a batch. Give each sample a
-# batch of its own with ``pictures[:, None]``, and take it away again in the loss:
+# **A network that wants a batch dimension.** Inside the function a picture has the shape
+# ``(3, 8, 8)``, and ``nn.Flatten`` takes the 3 for the size of a batch. Give each sample
+# a batch dimension of size 1 with ``pictures[:, None]``, and remove this dimension in the
+# loss:
 
 pictures, kinds = torch.randn(6, 3, 8, 8), torch.tensor([0, 2, 1, 1, 0, 2])
 network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
@@ -254,8 +263,8 @@ print({name: tuple(g.shape) for name, g in of_pictures.items()})
 
 # %%
 # **Copies of the weights** are another way that people try: one copy for each sample, and
-# a single ``backward`` gives each copy its own gradient. It works, for layers that you can
-# write as a batched product yourself:
+# a single ``backward`` gives each copy its own gradient. This works for layers that you
+# can write as a batched product yourself:
 
 first = model[0].weight.detach().expand(6, 3, 2).clone().requires_grad_()
 hidden = torch.tanh((first @ data[:, :, None])[..., 0] + model[0].bias)
@@ -271,7 +280,8 @@ print(torch.allclose(first.grad, gradients["0.weight"], atol=1e-6))
 #
 # .. dropdown:: Answer
 #
-#    ``F.cross_entropy`` as it is, because it also takes the scores of a single sample:
+#    It can be ``F.cross_entropy`` as it is, because this function also takes the scores
+#    of a single sample:
 
 classes = torch.tensor([0, 2, 1, 1, 0, 2])
 classifier = nn.Linear(2, 3)
@@ -281,9 +291,9 @@ print({name: tuple(g.shape) for name, g in of_each.items()})
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each row is compared with ``backward`` on that sample alone, for the classifier and
-#    the pictures, too. The clipped sum is compared with the factors times the rows, and
-#    the outputs after a step with what the kernel predicts.
+#    We compare each row with the result of ``backward`` on that sample alone, also for
+#    the classifier and the pictures. We compare the clipped sum with the factors times
+#    the rows, and the outputs after a step with the prediction of the kernel.
 
 for i in range(6):
     model.zero_grad()

@@ -5,12 +5,12 @@ Per-sample gradient norms without the per-sample gradients
 ==========================================================
 
 One reading in ten comes from a sensor that is stuck. Each of these readings pulls at your
-network much harder than a correct one, and you would like to limit how hard any sample may
-pull. For this you need the length of each sample's gradient, but a gradient for each sample
-takes as much memory as a copy of the network for each sample. Fortunately you need only the
-lengths. For linear layers you can compute them during an ordinary ``backward``, with two
-hooks on each layer. Then a second ``backward`` with the right ``v`` limits the gradient of
-every sample.
+network much harder than a correct one, and you would like to limit how hard any sample
+may pull. For this you need the length of each sample's gradient, but to store a gradient
+for each sample takes as much memory as to store a copy of the network for each sample.
+Fortunately you need only the lengths. For linear layers you can compute them during an
+ordinary ``backward``, with two hooks on each layer. Then a second ``backward`` with the
+right ``v`` limits the gradient of every sample.
 """
 
 # %%
@@ -51,9 +51,9 @@ def watch(model, squares):
 
 # %%
 # Now we want the length of each sample's *own* gradient. So ``v`` has a 1 for every loss:
-# each loss counts once, and no mean divides it. We differentiate with respect to the data.
-# Then ``backward`` has to pass through every layer, and the weights' own gradients, which
-# nobody has asked for, are not computed:
+# each loss counts once, and no mean divides it. We differentiate with respect to the
+# data. Then ``backward`` has to pass through every layer, but it does not compute the
+# gradients of the weights, which we do not need:
 
 
 def gradient_norms(model, loss, data, target):
@@ -83,10 +83,10 @@ readings[stuck] = 4.0
 
 # %%
 # We train a network with the squared error, once as usual and once with a limit ``C`` for
-# the length of a sample's gradient. A gradient that is longer is to be multiplied by
-# ``C / length``. We do not have the gradients, but we do not need them either. What the
-# step wants is their *sum* with these factors, and this is a product with the factors as
-# ``v``. The graph is still there, so one more ``backward`` gives it:
+# the length of a sample's gradient. A longer gradient should be multiplied by ``C /
+# length``. We do not have the gradients, but we do not need them either. The step needs
+# only their *sum* with these factors, which is a product with the factors as ``v``. The
+# graph is still there, so one more ``backward`` gives this sum:
 
 
 def squared(out, goal):
@@ -112,7 +112,7 @@ for name, network in {"as usual": usual, "limited": limited}.items():
     print(f"{name:9} {(network(x) - curve).abs().mean():.2f} from the curve on average")
 
 # %%
-# The picture shows what has happened:
+# The picture shows the two fits:
 
 import matplotlib.pyplot as plt
 
@@ -124,26 +124,26 @@ ax.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
 title = ax.set_title("Twelve stuck readings lift the usual fit")
 
 # %%
-# The usual network has been lifted by the twelve. The other one follows the honest
-# readings, although nobody has told it which they are. At the end of the training, are the
-# longest gradients those of the stuck sensors?
+# The twelve stuck readings have lifted the usual fit. The other fit follows the correct
+# readings, although nobody has told the network which readings these are. Do the longest
+# gradients at the end of the training belong to the stuck sensors?
 
 longest = norms.topk(12).indices
 print("the twelve that are stuck:", set(longest.tolist()) == set(stuck.tolist()))
 print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].min():.0f}")
 
 # %%
-# They are. With ``C = 1.0`` a stuck reading counts about a twenty-fifth of what it would,
-# and most of the honest ones count in full. Private training limits each sample for
-# another reason, that no patient's record may show in the weights, and adds noise
-# afterwards (:ref:`per-sample-gradients`). It calls this way of doing it *ghost clipping*.
-# Importance sampling, and the search for wrong labels, want the same numbers.
+# They do. With ``C = 1.0`` a stuck reading counts about a twenty-fifth of what it would
+# count without a limit, and most of the correct readings count in full. Private training
+# also limits each sample, so that no patient's record can be seen in the weights, and
+# adds noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
+# clipping*. Importance sampling, and the search for wrong labels, use the same norms.
 #
 # Are they the right lengths?
 # ---------------------------
 #
-# The long way makes all the gradients, and takes their lengths. It is here for comparison,
-# and as a test for your own model:
+# The long way computes all the gradients, and takes their lengths. We use it for
+# comparison, and you can use it as a test for your own model:
 
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
@@ -174,8 +174,8 @@ print("left in .grad:", model[0].weight.grad)
 # -----------------
 #
 # **All norms are too small, by the size of the batch.** If the loss is a mean, every
-# sample's ``v`` already holds 1/B. Take the losses unreduced, as above, or multiply by
-# B. Here the batch is of six, and the norms are a sixth of the right ones:
+# sample's ``v`` already holds 1/B. Take the losses unreduced, as above, or multiply by B.
+# Here the batch has six samples, and the norms are a sixth of the right norms:
 
 squares = []
 handles = watch(model, squares)
@@ -185,10 +185,11 @@ torch.autograd.grad(mean, leaf, retain_graph=True)
 print((torch.stack(squares).sum(0).sqrt() / long_way).round(decimals=4))
 
 # %%
-# **The list of norms grows.** The handles take away the hooks on the *layers*. Those on the
-# outputs belong to the graph, and run again whenever somebody walks through it. There were
-# two entries, one for each layer, and a second walk through the same graph makes it four.
-# In ``gradient_norms`` this does no harm, because the lengths have been computed by then:
+# **The list of norms grows.** The handles remove the hooks on the *layers*. The hooks on
+# the outputs belong to the graph, and run again in every backward pass through it. At
+# first the list has two entries, one for each layer, and after a second backward pass
+# through the same graph it has four. In ``gradient_norms`` this does no harm, because the
+# lengths have been computed by then:
 
 for handle in handles:
     handle.remove()
@@ -197,19 +198,20 @@ mean.backward()
 print(before, len(squares))
 
 # %%
-# **A layer that sees a sequence.** With an input of shape ``(B, T, in)`` a layer is used at
-# T places, and ``watch`` refuses it. The gradient of a sample is the sum of T outer
-# products, and their lengths alone do not say how long the sum is. Two tables of T by T do:
+# **A layer that sees a sequence.** With an input of shape ``(B, T, in)`` a layer is used
+# at T places, and ``watch`` refuses it. The gradient of a sample is the sum of T outer
+# products, and the lengths of these products do not tell you the length of their sum. Two
+# tables of T by T numbers do:
 #
 # .. math::
 #
 #    \Bigl\lVert\sum_tv_ta_t^\top\Bigr\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)
 #
-# for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. Per sample this is
-# :math:`2T^2` numbers, which is worth while if the layer has more weights than that. A
-# convolution is such a layer as well, once its input has been unfolded into patches. The
-# first ratio below is that of the tables to the right lengths. The second adds the squares
-# of the T lengths, which is wrong:
+# for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. For each sample these
+# tables hold :math:`2T^2` numbers, so they are worth while if the layer has more weights
+# than that. A convolution is such a layer as well, once its input has been unfolded into
+# patches. The first ratios below compare the lengths from the tables with the right
+# lengths. For the second ratios we add the squares of the T lengths, which is wrong:
 
 a, v = torch.randn(6, 7, 3).double(), torch.randn(6, 7, 5).double()
 per_sample = torch.einsum("bto,bti->boi", v, a).flatten(1).norm(dim=1)
@@ -219,9 +221,9 @@ print((gram / per_sample).round(decimals=4))
 print((wrong / per_sample).round(decimals=2))
 
 # %%
-# **A layer that is used twice**, or two layers with tied weights. The gradients of the two
-# uses are added up before the length is taken, and our sum of squares leaves out the
-# product of the one with the other. Some of the ratios are no longer 1:
+# **A layer that is used twice**, or two layers with tied weights. The gradient of such a
+# layer is the sum over its two uses, and our sum of squares leaves out the product of the
+# two parts. Some of the ratios are no longer 1:
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
@@ -229,10 +231,10 @@ found, _ = gradient_norms(twice, entropy, data, label)
 print((found / norms_of_all(twice, entropy, data, label)).round(decimals=3))
 
 # %%
-# **Other layers are left out**, and nothing says so: ``watch`` sees linear layers alone.
-# With a LayerNorm the ratios below are too small. For such a model take the length *inside*
-# ``vmap``. It then returns one number for each sample, and ``chunk_size`` says for how many
-# samples there are gradients at a time:
+# **Other layers are left out**, and there is no message: ``watch`` sees only linear
+# layers. With a LayerNorm the ratios below are too small. For such a model take the
+# length *inside* ``vmap``. Then ``vmap`` returns one number for each sample, and
+# ``chunk_size`` says for how many samples the gradients exist at the same time:
 
 normed = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 4)).double()
 incomplete, _ = gradient_norms(normed, entropy, data, label)
@@ -250,14 +252,14 @@ in_pieces = vmap(one_norm, (None, 0, 0), chunk_size=2)(w, data, label)
 print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 
 # %%
-# **Samples that mix.** With BatchNorm in training mode there is no gradient of one sample
-# at all, by no method (:ref:`mixing-samples`).
+# **Samples that mix.** With BatchNorm in training mode there is no such thing as the
+# gradient of one sample, so no method can find it (:ref:`mixing-samples`).
 #
 # .. admonition:: Try it
 #
-#    Train with ``C = 0.001``. Every gradient is longer than that nearly all the time, so
-#    each sample pulls with the same tiny length. What does Adam make of it, and what would
-#    plain SGD do?
+#    Train with ``C = 0.001``. Nearly all the time, every gradient is longer than this
+#    limit, so each sample pulls with the same tiny length. Does Adam still learn, and
+#    would plain SGD?
 #
 # .. dropdown:: Answer
 #
@@ -273,9 +275,10 @@ print("Adam, near the curve:", off < 0.1)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The lengths are compared with the long way, with a layer without a bias, too, and the
-#    sum that ``backward(v)`` leaves with gradients that are made one at a time and
-#    shortened. The order of the two fits is asserted with some room.
+#    We compare the lengths with the lengths from the long way, also for a layer without a
+#    bias. We compare the sum that ``backward(v)`` leaves with gradients that are computed
+#    one at a time and shortened. With some room, we assert which of the two fits is
+#    better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)

@@ -6,8 +6,8 @@ A loss from NumPy or SciPy
 
 Your network is in PyTorch, but its loss is not. Perhaps the loss comes from a simulator,
 from a colleague's NumPy code, or from a library written in Fortran. Such a loss has no
-graph, and so there is nothing that you could call ``backward`` on. But if somebody can tell
-you its *gradient* with respect to the predictions, you have all that you need. That
+graph, and so there is nothing that you could call ``backward`` on. But if somebody can
+give you its *gradient* with respect to the predictions, you need nothing else. This
 gradient is ``v``.
 """
 
@@ -15,10 +15,10 @@ gradient is ``v``.
 # A network that learns to draw
 # -----------------------------
 #
-# A network takes evenly spaced numbers, and its outputs are to look as if they had been
-# drawn from two bumps, one around −2 and one around 1. It does not matter which output
-# lands where, but only how all outputs are distributed. The loss for this sorts the
-# outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with the
+# The input of a network is evenly spaced numbers, and its outputs should look as if they
+# had been drawn from two bumps, one around −2 and one around 1. It does not matter which
+# output lands where, but only how all outputs are distributed. The loss for this sorts
+# the outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with the
 # smallest, the second with the second, and so on. Here is this loss in NumPy, with its
 # gradient:
 
@@ -37,9 +37,9 @@ def transport(draws):
 
 
 # %%
-# The gradient says for each output how far it is from its partner, and in which direction.
-# (There must be as many outputs as there are numbers in the goal.)
-# PyTorch knows nothing of this function. All the same, the network can be trained:
+# The gradient says for each output how far it is from its partner, and in which
+# direction. There must be as many outputs as there are numbers in the goal. PyTorch knows
+# nothing about this function, but it can still train the network:
 
 import torch
 from torch import nn
@@ -58,7 +58,7 @@ for step in range(400):
         print(f"step {step:3}  loss {loss:.3f}")
 
 # %%
-# Sorted, the outputs lie on the goal:
+# If you sort the outputs, they lie on the goal:
 
 import matplotlib.pyplot as plt
 
@@ -79,22 +79,22 @@ legend = plt.legend()
 #    \frac{\partial L}{\partial w}
 #      =\Bigl(\frac{\partial L}{\partial y}\Bigr)^{\!\top}\frac{\partial y}{\partial w},
 #
-# and this is a :term:`vector-Jacobian product`, with the gradient of the loss as ``v``. In
-# ``loss.backward()`` PyTorch computes the first factor itself, and here NumPy has done it.
-# Three things happen in the line with ``backward``:
+# and this is a :term:`vector-Jacobian product`, with the gradient of the loss as ``v``.
+# With ``loss.backward()`` PyTorch computes the first factor itself. Here NumPy has
+# computed it. The line with ``backward`` and the line before it do three things:
 #
-# - ``draws.detach()`` hands over the numbers without their graph, and
-#   ``.cpu().double().numpy()`` does it from any device and dtype. (NumPy has no bfloat16,
-#   and would compute the loss of a float16 network in float16.)
+# - ``draws.detach()`` drops the graph, and ``.cpu().double().numpy()`` turns numbers from
+#   any device and of any real dtype into a float64 array. NumPy has no bfloat16, and
+#   without ``double()`` it would compute the loss of a float16 network in float16.
 # - ``torch.from_numpy(gradient)`` brings the gradient back. It has one entry for each
 #   output, so it has the shape of ``draws``, as every ``v`` must.
-# - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
-#   as a rule, and networks in float32.
+# - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy usually computes
+#   in float64, and networks usually in float32.
 #
 # .. admonition:: Before you read on
 #
-#    You pass ``v / 2`` in place of ``v``. What does ``SGD`` do differently, and what
-#    ``Adam``?
+#    You pass ``v / 2`` in place of ``v``. How do the steps of ``SGD`` change, and how do
+#    the steps of ``Adam``?
 #
 # .. dropdown:: Answer
 #
@@ -102,9 +102,10 @@ legend = plt.legend()
 #    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the
 #    same.
 #
-# Instead of ``backward(v)`` you can call ``backward`` of a number, the *surrogate*
-# ``(y * v).sum()`` with the ``v`` of NumPy as a constant. Its gradient is the same. Its
-# value is not the loss, so print the loss that the other program has returned:
+# Instead of ``backward(v)`` you can call ``backward`` on a single number, the *surrogate*
+# ``(y * v).sum()`` with the ``v`` from NumPy as a constant. The gradient of the surrogate
+# is the same. But its value is not the loss, so print the loss that the other program has
+# returned:
 
 draws = net(even)[:, 0]
 loss, gradient = transport(draws.detach().cpu().double().numpy())
@@ -117,16 +118,17 @@ print("the same gradients:", all(map(torch.allclose, by_v, by_surrogate)))
 print(f"loss {loss:.3f}, value of the surrogate {surrogate.item():.3f}")
 
 # %%
-# Ask whether the program differentiates a *sum* over the samples or their mean. The
-# gradient of the sum is larger, by the number of samples as a factor. Where you are used to
-# a mean, divide ``v`` by that number, or plain ``SGD`` takes steps that are too long.
+# Find out whether the program differentiates the *sum* over the samples or their mean.
+# The gradient of the sum is larger by a factor, the number of samples. If your learning
+# rate is meant for a mean, divide ``v`` by that number. Otherwise the steps of plain
+# ``SGD`` are too long.
 #
 # The same as one function
 # ------------------------
 #
-# If the loss is only a part of what you minimise, or stands in the middle of a graph, put
-# it into a ``Function`` once. Its ``backward`` receives the ``v`` for the loss, which is a
-# single number, and hands on that number times the gradient:
+# If the loss is only one term of the total loss, or is in the middle of a graph, put it
+# into a ``Function``. The ``backward`` of this Function receives the ``v`` for the loss,
+# which is a single number, and returns this number times the gradient:
 
 
 class Transport(torch.autograd.Function):
@@ -147,17 +149,17 @@ total = 2 * Transport.apply(draws) + 0.1 * draws.square().mean()
 total.backward()
 
 # %%
-# ``once_differentiable`` says that nobody has recorded how the gradient was computed, so it
-# cannot be differentiated a second time. Do not rely on being stopped if you try: some ways
-# to a second derivative then give a wrong number without a message
+# ``once_differentiable`` declares that the gradient was computed without a graph, so you
+# cannot differentiate it again. Do not rely on being stopped if you try: some ways to a
+# second derivative then give a wrong number without a message
 # (:ref:`twice-differentiable`).
 #
 # The other way round: SciPy asks PyTorch
 # ---------------------------------------
 #
-# SciPy's optimisers want the value of a function and its gradient, as float64 arrays. This
-# time nobody passes a ``v``, because the function is a single number. The Rosenbrock valley
-# in four dimensions, with its lowest point at (1, 1, 1, 1):
+# SciPy's optimisers want the value of a function and its gradient, as float64 arrays.
+# This time nobody passes a ``v``, because the function is a single number. Our example is
+# the Rosenbrock valley in four dimensions, with its lowest point at (1, 1, 1, 1):
 
 from scipy.optimize import minimize
 
@@ -176,8 +178,8 @@ print(result.x.round(4), result.success)
 # What to watch for
 # -----------------
 #
-# **A tensor with a graph does not become an array, and an array is not a v.** Both are
-# refused, the first with the cure in the message:
+# **A tensor with a graph does not become an array, and an array is not a v.** PyTorch
+# refuses both. The first message also says what to do:
 
 draws = net(even)[:, 0]
 try:
@@ -190,18 +192,19 @@ except (TypeError, RuntimeError) as error:
     print(error)
 
 # %%
-# **A float64 v is cast to the dtype of y without a warning.** This is mostly what you want.
-# If a number is too large for float32, it becomes infinite, and if it is too small, 0 (in
-# float16 :math:`10^5` is too large already):
+# **A float64 v is cast to the dtype of y without a warning.** This is mostly what you
+# want. If a number is too large for float32, it becomes infinite, and if it is too small,
+# it becomes 0. In float16 :math:`10^5` is already too large. Here we pass
+# :math:`10^{300}` for a float32 tensor:
 
 leaf = torch.ones(1, requires_grad=True)
 (leaf * 1).backward(torch.tensor([1e300], dtype=torch.float64))
 print(leaf.grad)
 
 # %%
-# **A gradient of the wrong function.** Nobody checks that what you pass belongs to the loss
-# that you print. If the loss has been written by hand, compare its gradient with
-# differences of the loss once, as in the fold below.
+# **A gradient of the wrong function.** Nothing checks that the gradient that you pass
+# belongs to the loss that you print. If somebody has written the gradient by hand,
+# compare it once with difference quotients of the loss, as we do in the check below.
 #
 # .. admonition:: Try it
 #
@@ -210,8 +213,8 @@ print(leaf.grad)
 #
 # .. dropdown:: Answer
 #
-#    Nothing: the network and ``v`` know nothing of the bumps. Only ``goal`` has to be
-#    sorted again.
+#    Nothing has to change in the loop, because it does not mention the bumps. Only the
+#    new ``goal`` has to be sorted:
 
 goal = np.sort(rng.normal([-3, 0, 2], 0.2, (67, 3)).ravel()[:200])
 for _ in range(600):
@@ -225,9 +228,9 @@ print(f"loss {three_bumps:.3f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient in NumPy is compared with differences of the loss, and the gradients of
-#    the weights with those that PyTorch finds when it sorts by itself. The ``Function`` is
-#    held to the same, with its factor 2.
+#    We compare the gradient from NumPy with difference quotients of the loss, and the
+#    gradients of the weights with the gradients that PyTorch finds if it computes the
+#    whole loss. We compare the ``Function`` with the same gradients, times the factor 2.
 
 at = rng.normal(size=200)
 h = 1e-6

@@ -4,10 +4,10 @@ r"""
 A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 ==============================================================
 
-A canal has leaks, and you want to find them from measurements downstream. A colleague has a
-solver that computes the measurements from the leaks. The solver is written with SciPy, and
-PyTorch cannot look inside it. If the solver is in the middle of your model,
-``loss.backward()`` stops at it. But the backward pass can go through the solver, if the
+A canal has leaks, and you want to find them from measurements downstream. A colleague has
+a solver that computes the measurements from the leaks. The solver is written with SciPy,
+and PyTorch cannot look inside it. If the solver is in the middle of your model,
+``loss.backward()`` stops at the solver. But the backward pass can go through it, if the
 solver can answer one question: *what is your* :term:`vector-Jacobian product` *with this
 v?* A ``Function`` asks this question, with the ``v`` that arrives.
 """
@@ -18,11 +18,12 @@ v?* A ``Function`` asks this question, with the ``v`` that arrives.
 #
 # You need a value, and a function ``pull`` that takes a ``v`` of the value's shape and
 # returns :math:`J^\top v`. Many libraries can give you such a pair. ``jax.vjp`` returns
-# one. (The function in it returns a tuple, so pass ``lambda v: pull(v)[0]``.) For our
-# colleague's solver, ``pull`` takes one line of mathematics. Let ``x`` be what leaks in at
-# each of 50 places, and ``y`` what is measured there. The solver solves :math:`Ay=x`, where
-# :math:`A` says that the water flows one way and spreads a little. So :math:`y=A^{-1}x`,
-# the :term:`Jacobian` is :math:`A^{-1}`, and the pull solves with the transposed matrix:
+# one, but its ``pull`` returns a tuple, so pass ``lambda v: pull(v)[0]``. For our
+# colleague's solver, ``pull`` takes one line of mathematics. Let ``x`` be the amounts of
+# water that leak in at 50 places, and ``y`` the measurements at these places. The solver
+# solves :math:`Ay=x`, where :math:`A` says that the water flows one way and spreads a
+# little. So :math:`y=A^{-1}x`, the :term:`Jacobian` is :math:`A^{-1}`, and ``pull``
+# solves a system with the transposed matrix:
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,10 +46,10 @@ def solve_and_pull(x):
 # The bridge
 # ----------
 #
-# This class connects any such function with PyTorch, and is the part to take along. DLPack
-# lets one library read the memory of another without a copy, on the device where it is.
-# ``torch.from_dlpack`` takes arrays of NumPy, CuPy and JAX, and ``into`` is the function of
-# the same name on the other side, from ``numpy``, ``cupy`` or ``jax.dlpack``:
+# This class connects any such function with PyTorch, and you can copy it. DLPack lets one
+# library read the memory of another without a copy, on the same device.
+# ``torch.from_dlpack`` takes arrays of NumPy, CuPy and JAX. ``into`` is the function
+# ``from_dlpack`` of the other library, from ``numpy``, ``cupy`` or ``jax.dlpack``:
 
 
 class Bridge(Function):
@@ -67,15 +68,16 @@ class Bridge(Function):
 
 # %%
 # ``backward`` receives ``v``, the gradient of the loss with respect to ``y``, and has to
-# return the gradient with respect to ``x``. It has nothing to compute but to hand ``v``
-# over. The two ``None`` stand for the other two arguments, which are no tensors.
+# return the gradient with respect to ``x``. It computes nothing itself, but passes ``v``
+# to ``pull``. The two ``None`` belong to the other two arguments, which are not tensors.
 #
 # Where does the canal leak?
 # --------------------------
 #
-# We let it leak at two places, and measure with a little noise. Nothing can leak *out*, so
-# the leaks are ``softplus`` of the parameters, which is always positive. Around the solver
-# everything is PyTorch, and the optimiser sees an ordinary model:
+# We let water leak into the canal at two places, and measure with a little noise. No
+# water can leak *out*, so the leaks are the ``softplus`` of the parameters, which is
+# always positive. Everything around the solver is PyTorch, and the optimiser sees an
+# ordinary model:
 
 at = torch.linspace(0, 1, n, dtype=torch.float64)
 leaks = (-(((at - 0.3) / 0.06) ** 2)).exp() + 0.6 * (-(((at - 0.7) / 0.04) ** 2)).exp()
@@ -102,8 +104,8 @@ def find_leaks(value_and_pull):
 found, explained = find_leaks(solve_and_pull)
 
 # %%
-# The loss goes down, and the parameters have been reached through the solver. Here are the
-# measurements, and the leaks that explain them:
+# The loss goes down, so the gradient has reached the parameters through the solver. Here
+# are the measurements, and the leaks that explain them:
 
 import matplotlib.pyplot as plt
 
@@ -118,16 +120,17 @@ below.legend(loc="upper left")
 legend = above.legend(loc="upper right")
 
 # %%
-# The measurements rise and fall slowly. The fit has found the two leaks that cause them at
-# their places. The roughness of the result comes from the noise.
+# The measurements rise and fall slowly, but the fit has found the two leaks in the right
+# places. The result is rough because of the noise.
 #
 # If the numbers have to change their type
 # ----------------------------------------
 #
-# *Expected float64 and got float32*, says the other side, or a gradient has half the
-# digits. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver in float64,
-# and a model usually in float32. Then convert on the way in, and back on the way out. ``v``
-# has the dtype and the device of ``y``, which ``to(x)`` makes those of ``x``:
+# *Expected float64 and got float32*, says the other library, or a gradient has only half
+# of the digits. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver
+# computes in float64, and a model usually in float32. If the types differ, convert the
+# input of the solver, and convert its output back. ``y.to(x)`` has the dtype and the
+# device of ``x``, and so has the ``v`` that arrives:
 
 
 class ByConversion(Function):
@@ -152,11 +155,12 @@ print(of_single.dtype, slope_of_single.dtype)
 # The other way: torch inside of SciPy or JAX
 # -------------------------------------------
 #
-# The same pair can be made of a function that is written in PyTorch, for a program that is
-# not. Arrays go in and arrays come out. With v = 1 it serves ``scipy.optimize.minimize(...,
-# jac=True)`` (:ref:`external-loss`). (In ``jax.custom_vjp`` keep x and make the pair again
-# in the backward rule, because a pull is no type that JAX knows. Under ``jit`` call it
-# through ``jax.pure_callback``.)
+# You can also make such a pair from a function in PyTorch, for a program in another
+# library. The pair takes and returns arrays. With v = 1 you can use it for
+# ``scipy.optimize.minimize(..., jac=True)`` (:ref:`external-loss`). In
+# ``jax.custom_vjp``, save x and make the pair again in the backward rule, because JAX
+# cannot save a function such as ``pull``. Under ``jit``, call the pair through
+# ``jax.pure_callback``.
 
 
 def pair(f):
@@ -184,9 +188,9 @@ print(value, pull(np.array([1.0, 10.0, 100.0])))
 # -----------------
 #
 # **The graph ends at the border.** DLPack refuses a tensor that requires a gradient. With
-# ``detach`` the numbers get through. But if you do it without a ``Function``, the result
-# has no graph. If nothing else in the loss has one, ``backward`` raises, and otherwise this
-# part is silently left out:
+# ``detach`` the numbers get through. But without a ``Function`` the result has no graph.
+# If no other part of the loss has one, ``backward`` raises an error. Otherwise the
+# gradient silently leaves this part out:
 
 x = leaks.clone().requires_grad_()
 try:
@@ -197,9 +201,9 @@ print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
 
 # %%
 # **Both sides have the same memory.** No copy has been made, so a change on one side is a
-# change on the other. Autograd counts the changes that PyTorch makes, and does not see
-# those of NumPy. Here the gradient 2x should be 2, 4, 6. But ``backward`` computes it from
-# the numbers as they are by then:
+# change on the other. Autograd counts the changes that PyTorch makes, but it does not see
+# the changes that NumPy makes. Here the gradient 2x should be 2, 4, 6. But ``backward``
+# computes it from the changed numbers:
 
 leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 squares = (leaf**2).sum()
@@ -208,10 +212,11 @@ shared *= 10
 print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
 
 # %%
-# **The clone in backward.** A ``.grad`` that is None keeps the product that it is handed,
-# and the next ``backward`` adds to it in place. If the pull returns an array that the other
-# side goes on using, that array would be changed. With the ``clone``, three products of 2
-# add up to 6, and the array is left alone. Without it the third sum would be 8:
+# **The clone in backward.** If ``.grad`` is None, PyTorch may store the product there as
+# it is, and the next ``backward`` adds to it in place. If ``pull`` returns an array that
+# the other library still uses, this array would change. With the ``clone``, three
+# products of 2 add up to 6, and the array stays as it is. Without the ``clone`` the third
+# sum is 8:
 
 kept = np.full(n, 2.0)
 sums = {}
@@ -233,11 +238,11 @@ for name, clone in {"with": True, "without": False}.items():
     print(f"{name:8} sum {leaf.grad[0].item()}, array {kept[0]}")
 
 # %%
-# **Transforms and second derivatives.** ``vmap``, ``jacrev`` and ``jvp`` raise, because
-# they cannot enter a library that they do not know. A second derivative is refused at best,
-# and this is what ``once_differentiable`` is for. But it notices only a ``v`` that has a
-# graph, and otherwise the result is wrong without a warning (:ref:`twice-differentiable`).
-# For a whole :term:`Jacobian`, take a loop over v:
+# **Transforms and second derivatives.** ``vmap``, ``jacrev`` and ``jvp`` raise an error,
+# because they cannot look inside another library. ``once_differentiable`` refuses a
+# second derivative if ``v`` has a graph. If ``v`` has none, the result may be wrong
+# without a warning (:ref:`twice-differentiable`). For a whole :term:`Jacobian`, write a
+# loop over v:
 
 y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
 rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]
@@ -246,15 +251,15 @@ print(len(rows), tuple(rows[0].shape))
 # %%
 # .. admonition:: Try it
 #
-#    What goes wrong if you forget the transposition, and hand over ``forward`` in place of
-#    ``transposed``? Does anything raise? Does the training still find the leaks?
+#    What goes wrong if you forget the transposition, and pass ``forward`` in place of
+#    ``transposed``? Do you get an error? Does the training still find the leaks?
 #
 # .. dropdown:: Answer
 #
-#    Nothing raises, because the shapes are right, and the loss even goes down. But the
-#    gradient is that of a canal that flows the other way, and the leaks are wrong by about
-#    half of the larger one. A comparison with small steps, such as ``gradcheck``, finds the
-#    mistake at once:
+#    You get no error, because the shapes are right, and the loss even goes down. But the
+#    gradient belongs to a canal that flows the other way, and the leaks are wrong by
+#    about half of the larger leak. A comparison with small steps, such as ``gradcheck``,
+#    finds the mistake at once:
 
 mistaken = lambda x: (forward(x), forward)
 not_found, _ = find_leaks(mistaken)
@@ -266,9 +271,9 @@ for rule in (solve_and_pull, mistaken):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The bridge is compared with differences across the border, its rows with the inverse of
-#    the matrix, and the pull of the running product with its formula. The leaks that were
-#    found are near those that were put in.
+#    We compare the gradient through the bridge with difference quotients, its rows with
+#    the inverse of the matrix, and the product for the running product with its formula.
+#    We also check that the leaks that were found are near the true leaks.
 
 bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))

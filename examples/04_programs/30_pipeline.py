@@ -4,12 +4,13 @@ r"""
 Two graphs cut by detach (pipeline stages)
 ==========================================
 
-Your network is too large for one machine, so its first half runs on one and its second half
-on another. The forward pass is easy, because the first machine can send the numbers that
-come out of the first half to the second machine. But the loss is known only at the far end,
-and no graph reaches through a cable. How does the first machine learn? The second machine
-sends one tensor back, the gradient of the loss with respect to the numbers that it was
-sent, and the first machine passes this tensor to ``backward`` as ``v``.
+Your network is too large for one machine, so its first half runs on one machine and its
+second half on another. The forward pass is easy, because the first machine can send the
+numbers that come out of the first half to the second machine. But the loss is known only
+at the far end, and no graph reaches through a cable. How does the first machine learn?
+The second machine sends one tensor back, the gradient of the loss with respect to the
+numbers that it was sent, and the first machine passes this tensor to ``backward`` as
+``v``.
 """
 
 # %%
@@ -23,9 +24,9 @@ sent, and the first machine passes this tensor to ``backward`` as ``v``.
 #
 #    \frac{\partial L}{\partial x}=J^\top\,\frac{\partial L}{\partial h},
 #
-# where :math:`J` is the :term:`Jacobian` of the first half alone. The right factor is known
-# to the second machine. It has the shape of ``h``, and it is all that the first machine
-# needs to know about what the second machine computes: the :term:`upstream gradient`.
+# where :math:`J` is the :term:`Jacobian` of the first half alone. The second machine
+# knows the right factor. This factor, the :term:`upstream gradient`, has the shape of
+# ``h``. It is all that the first machine needs to know about the second half.
 #
 # Each half is an object with a network and an optimiser. The two halves exchange NumPy
 # arrays, which could be sent from one machine to another:
@@ -69,14 +70,15 @@ class Back:
 
 
 # %%
-# In ``Back``, ``cut`` has the numbers of ``h`` and no history. Because of
-# ``requires_grad_()`` it is a :term:`leaf`, so ``backward`` goes as far as ``cut``, and
-# leaves :math:`\partial L/\partial h` in ``cut.grad``. In ``Front`` the walk goes on from
-# ``h`` with this tensor as ``v``, as if there had been no cut. (Within one process an array
-# from ``numpy()`` shares the memory of its tensor, so neither side may write into it. A
-# cable makes a copy.)
+# In ``Back``, ``cut`` has the numbers of ``h`` and no graph. With ``requires_grad_()`` it
+# becomes a :term:`leaf` that requires a gradient, so ``backward`` goes as far as ``cut``,
+# and leaves :math:`\partial L/\partial h` in ``cut.grad``. In ``Front`` the backward pass
+# goes on from ``h`` with this tensor as ``v``, as if there had been no cut. Within one
+# process an array from ``numpy()`` shares the memory of its tensor, so neither half may
+# write into it. If you send the array to another machine, a copy is made.
 #
-# We let the two learn a curve together. Neither sees the other's weights:
+# We let the two halves learn a curve together. Neither of them sees the weights of the
+# other:
 
 torch.manual_seed(0)  # the same weights on every build
 x = torch.linspace(-1, 1, 50)[:, None]
@@ -103,9 +105,9 @@ ax.legend(loc="upper center")
 title = ax.set_title("Two halves of a network, cut apart, learn a curve")
 
 # %%
-# Is it what one network in one piece would have learned? Up to rounding, yes, because both
-# halves get the gradients of the uncut network. Here they are for one batch, computed both
-# ways:
+# Would a network in one piece have learned the same? Up to rounding it would, because
+# both halves get the gradients of the uncut network. We compute these gradients for one
+# batch, with and without the cut:
 
 first = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
 second = nn.Linear(4, 1)
@@ -125,11 +127,11 @@ print(all(torch.allclose(a, b) for a, b in zip(in_two, whole, strict=True)))
 # Several micro-batches under way
 # -------------------------------
 #
-# While one machine works in this way, the other one waits. So a pipeline divides the batch,
-# and the front goes on to the next part while the back still computes with the one before.
-# Every part has an ``h`` and a ``cut`` of its own, and what they leave in the weights adds
-# up. If the loss is a mean, each part's mean has to count as much as the part is of the
-# whole batch:
+# While one machine works in this way, the other one waits. So a pipeline divides the
+# batch, and the front goes on to the next part while the back still computes with the
+# part before. Every part has its own ``h`` and ``cut``, and the gradients of the parts
+# add up in the weights. If the loss is a mean, multiply the mean of each part by the
+# part's share of the whole batch:
 
 for p in weights:
     p.grad = None
@@ -147,16 +149,17 @@ print([len(h) for h, _, _ in waiting])
 print(all(torch.allclose(a, b) for a, b in zip(in_parts, whole, strict=True)))
 
 # %%
-# The eight samples went in parts of 3, 3 and 2, and the gradients are again those of the
-# whole batch. Without the factor each sample would count too much, and not all alike: 1/3
-# in the parts of three and 1/2 in the part of two, instead of 1/8.
+# The eight samples went in parts of 3, 3 and 2, and the gradients are again the gradients
+# of the whole batch. Without the factor each sample would count too much, and the samples
+# would not all count the same: 1/3 in the parts of three and 1/2 in the part of two,
+# instead of 1/8.
 #
 # What to watch for
 # -----------------
 #
-# **No leaf, no gradient.** Without ``requires_grad_()`` after ``detach()`` the second half
-# has no place to leave the gradient. ``cut.grad`` stays None, and the message comes from
-# the first half, which says that it would like to have a ``v``:
+# **No leaf, no gradient.** Without ``requires_grad_()`` after ``detach()`` the second
+# half has no place to leave the gradient. ``cut.grad`` stays None, and the error comes
+# from the first half, where ``v`` is now missing:
 
 h = first(data)
 cut = h.detach()
@@ -170,8 +173,8 @@ except RuntimeError as error:
 # %%
 # **The step comes after the gradient.** The graph of ``h`` is held in memory until the
 # gradient arrives, and it has saved weights. If an optimiser changes one of them in the
-# meantime, ``backward`` refuses. (If the memory is needed, let ``h`` go, and compute it
-# again from ``x`` when the gradient is there. Do that before the step, too.)
+# meantime, ``backward`` raises an error. If you need the memory, let ``h`` go, and
+# compute it again from ``x`` when the gradient has arrived, also before the step.
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
 h = deep(data)
@@ -182,9 +185,10 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# **A loop that runs only with retain_graph=True.** In a recurrent network the state of one
-# step goes into the next, and takes its graph along. The second ``backward`` then walks
-# through the first step once more, whose :term:`saved tensors <saved tensor>` are gone:
+# **A loop that runs only with retain_graph=True.** In a recurrent network the state of
+# one step goes into the next, and takes its graph along. The second ``backward`` then
+# walks through the first step once more, but the :term:`saved tensors <saved tensor>` of
+# this step are gone:
 
 cell = nn.RNNCell(2, 3)
 state, inputs = torch.zeros(1, 3), torch.randn(5, 1, 2)
@@ -196,9 +200,10 @@ except RuntimeError as error:
     print(str(error)[:54])
 
 # %%
-# Most programs want a cut here: ``state.detach()`` before each step, and no flag. But this
-# cut is *not* handed a gradient back, and what the earlier steps contribute is left out.
-# That is truncated backpropagation through time, and it has another gradient:
+# Most programs need a cut here, ``state.detach()`` before each step, and no flag. But at
+# this cut *no* gradient is passed on, so the contribution of the earlier steps is left
+# out. This is called truncated backpropagation through time, and it gives a different
+# gradient:
 
 
 def loss_after_two(cut):
@@ -216,16 +221,16 @@ print("the same gradient:", torch.allclose(kept, truncated))
 # %%
 # .. admonition:: Try it
 #
-#    The second machine gives you its gradient late, and the first one has been given the
-#    next batch in the meantime, so that ``self.h`` is already another one. What happens in
+#    The second machine sends its gradient late. In the meantime the first machine has
+#    received the next batch, so ``self.h`` already belongs to that batch. What happens in
 #    ``front.learn``?
 #
 # .. dropdown:: Answer
 #
-#    If both batches are of the same size, nothing raises. The gradient has the right shape
-#    and belongs to another ``h``, so the weights get a wrong gradient. If the batches
-#    differ in size, ``backward`` refuses the ``v``. Keep each ``h`` with a number for its
-#    batch, and send the number along:
+#    If both batches have the same size, there is no error. The gradient has the right
+#    shape but belongs to a different ``h``, so the weights get a wrong gradient. If the
+#    batches differ in size, ``backward`` refuses the ``v``. Keep each ``h`` with a number
+#    for its batch, and send the number along:
 
 front.forward(x)
 gradient, _ = back.learn(front.forward(x[:20]), curve[:20])
@@ -240,10 +245,10 @@ front.learn(gradient)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradients of the two halves, and those of the micro-batches, are compared with
-#    those of the uncut network. The whole training is repeated in one piece, and ends
-#    at the same curve. The factor that the micro-batches would be wrong by, the
-#    recomputed ``h`` and the truncated gradient are tried.
+#    We compare the gradients of the two halves, and of the micro-batches, with the
+#    gradients of the uncut network. We repeat the whole training in one piece, and it
+#    ends at the same curve. We also try the micro-batches without the factor, the
+#    recomputed ``h`` and the truncated gradient.
 
 torch.testing.assert_close(in_two, [*whole])
 torch.testing.assert_close(in_parts, [*whole])

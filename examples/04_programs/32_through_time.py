@@ -4,29 +4,30 @@ r"""
 Why does the gradient explode or vanish through a hundred steps?
 ================================================================
 
-Your network reads a hundred numbers, one after another, and is then asked about the first.
-It guesses, and however long you train it, it goes on guessing. Nothing is wrong with the
-program. On the way from the last step back to the first, ``v`` is multiplied by one
-:term:`Jacobian` for each step. A hundred factors that shrink ``v`` a little leave next to
-nothing of it, and a hundred factors that stretch it make it enormous. In both cases the
-result is the right gradient. What can you do about its size, and what does clipping change?
+Your network reads a hundred numbers, one after another, and then has to say something
+about the first number. The network guesses, and however long you train it, it goes on
+guessing. Nothing is wrong with the program. On the way from the last step back to the
+first, ``v`` is multiplied by one :term:`Jacobian` for each step. A hundred factors that
+shrink ``v`` a little leave next to nothing of it, and a hundred factors that stretch
+``v`` a little make it enormous. In both cases you get the right gradient. What can you do
+about its size, and what does clipping change?
 """
 
 # %%
 # One Jacobian for each step
 # --------------------------
 #
-# A recurrent network has a state ``h`` of shape ``(n,)``, and each step makes the next one
-# from it, :math:`h_t=f(h_{t-1})`. We ask how the last state depends on the first. If ``v``
-# has the shape of the state, what arrives at the first state is
+# A recurrent network has a state ``h`` of shape ``(n,)``, and each step computes the next
+# state from it, :math:`h_t=f(h_{t-1})`. We ask how the last state depends on the first.
+# Let ``v`` have the shape of the state. Then this product arrives at the first state:
 #
 # .. math::
 #
 #    v^\top J_T\,J_{T-1}\cdots J_1 .
 #
-# The Jacobian of the last step is the first that ``v`` meets. To see what becomes of ``v``,
-# we take weights that only rotate the state and multiply it by a number ``s``. Without the
-# ``tanh`` that follows, every step would then stretch every ``v`` by exactly ``s``:
+# The Jacobian of the last step is the first that ``v`` meets. To see how ``v`` changes,
+# we take weights that only rotate the state and multiply it by a number ``s``. Without
+# the ``tanh`` that follows, every step would then stretch every ``v`` by exactly ``s``:
 
 import torch
 from torch import nn
@@ -58,8 +59,9 @@ for s in (0.9, 1.0, 1.1):
     print(s, [f"{lengths[s][t]:.0e}" for t in (100, 75, 50, 25, 0)])
 
 # %%
-# With ``s = 0.9`` the first state gets 3e-05 of what the last one gets. Here is the whole
-# way. Read it from right to left, as ``backward`` goes:
+# With ``s = 0.9`` the cotangent at the first state is 3e-05 times as long as at the last
+# state. The picture shows all hundred steps. Read it from right to left, as ``backward``
+# goes:
 
 import matplotlib.pyplot as plt
 
@@ -71,11 +73,12 @@ ax.legend()
 title = ax.set_title("One factor for each step makes a straight line")
 
 # %%
-# On a logarithmic scale a factor per step is a straight line. Only the curve of ``s = 1.1``
-# bends, and it ends at about 40 (between 17 and 64 with four other seeds), where the line
-# would have reached 14 000. That is the ``tanh``. Its slope is at most 1, so it can only
-# shrink what the weights have stretched. With the other two sizes the state stays near 0,
-# where the slope is 1. Without the ``tanh`` the lengths are :math:`s^{100}`:
+# On a logarithmic scale, a constant factor for each step gives a straight line. Only the
+# curve of ``s = 1.1`` bends. It ends at about 40, or between 17 and 64 with four other
+# seeds, where the line would have reached 14 000. The reason is the ``tanh``. Its slope
+# is at most 1, so it can only shrink ``v`` after the weights have stretched it. With the
+# other two sizes the state stays near 0, where the slope is 1. Without the ``tanh`` the
+# lengths are :math:`s^{100}`:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):
@@ -87,10 +90,10 @@ for s in (0.9, 1.0, 1.1):
 # A network that cannot remember
 # ------------------------------
 #
-# Does this matter for training? We make the task from the beginning of the page. The first
-# of a hundred numbers is near +1 or near −1, and the other 99 are small noise. After the
-# last one the network has to say which it was. We train an ordinary ``nn.RNN``, whose
-# weights start as a rotation times ``s``:
+# Does this matter for training? We make the task from the beginning of the page. The
+# first of a hundred numbers is near +1 or near −1, and the other 99 are small noise.
+# After the last number the network has to say which of the two the first one was. We
+# train an ordinary ``nn.RNN``, whose weights start as a rotation times ``s``:
 
 
 def sequences(count, generator):
@@ -125,20 +128,21 @@ for s, part in right.items():
     print(f"s = {s}  right in %: {part}")
 
 # %%
-# With 0.7 the answers are as good as tossing a coin, and with 1.0, after the same fifty
-# training steps, they are all right. The sequences, the optimiser and its learning rate are
-# the same for both. What is different is the product of the Jacobians at the start.
+# With 0.7 the answers are no better than tossing a coin. With 1.0, after the same fifty
+# training steps, all answers are right. The sequences, the optimiser and its learning
+# rate are the same for both. Only the product of the Jacobians at the start is different.
 #
 # What helps
 # ----------
 #
-# **A smaller learning rate, or a smaller v**, scales everything by one number. The first
-# step still gets 3e-05 of what the last one gets.
+# **A smaller learning rate, or a smaller v**, scales everything by one number. The
+# cotangent at the first state is still 3e-05 times as long as at the last state.
 #
-# **A path on which v is added to, and not multiplied.** If a step computes ``h + f(h)``
-# instead of ``f(h)``, its Jacobian is :math:`I+J`. Where :math:`J` is small, a hundred of
-# these neither shrink nor stretch ``v`` by much. We take a step function that is so weak
-# that nothing should come through, and use it in both ways:
+# **A path on which each step adds something to v**, instead of multiplying v by a matrix.
+# If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is :math:`I+J`. If
+# :math:`J` is small, a hundred such Jacobians neither shrink nor stretch ``v`` by much.
+# We take a step function that is so weak that its product vanishes, and use it in both
+# ways. Here are the lengths that arrive at the first state:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
@@ -149,10 +153,11 @@ added = torch.autograd.grad(states[-1], states[0], v)[0].norm()
 print(f"f(h) {plain:.0f}, h + f(h) {added:.1f}")
 
 # %%
-# The first has vanished altogether. LSTM and GRU add to a memory that a gate keeps, and
-# Transformers add around each block. The second form is also a step of Euler's method for
-# the differential equation :math:`dh/dt=f(h)`. Going back through such steps, with one
-# :term:`VJP` for each, is the discrete adjoint method (:ref:`ode-adjoint`).
+# With ``f(h)`` the cotangent has vanished altogether. LSTM and GRU add to a memory that a
+# gate keeps, and each block of a Transformer is added to its input. The second form is
+# also a step of Euler's method for the differential equation :math:`dh/dt=f(h)`. Going
+# back through such steps, with one :term:`VJP` for each, is the discrete adjoint method
+# (:ref:`ode-adjoint`).
 #
 # Clipping
 # --------
@@ -175,17 +180,18 @@ print("too long:", bool(length > 1), " one ratio:", torch.allclose(ratio, 1 / le
 
 # %%
 # Every entry has been divided by the same number. So the direction of the step stays what
-# it was, and clipping prevents a step that is far too long. It does nothing for what has
-# vanished. The part of an early step was small beside that of a late one, and is so still.
+# it was, and clipping prevents a step that is far too long. It does not help if a part of
+# the gradient has vanished. The part of an early step was small beside the part of a late
+# step, and it still is.
 #
 # What to watch for
 # -----------------
 #
 # **Suddenly the gradient is NaN, or 0.** The largest number of float32 is 3e38, and the
-# smallest about 1e-45. With ``s = 3`` the product gets too large after 81 steps. (With
-# other seeds it was 81 or 82.) From there on it is infinite, and infinity minus infinity is
-# NaN. With ``s = 0.3`` it is exactly 0 after 87 steps. These are zeros and not ``None``,
-# and nothing warns you:
+# smallest about 1e-45. With ``s = 3`` the product gets too large after 81 steps, or after
+# 81 or 82 with other seeds. From there on it is infinite, and infinity minus infinity is
+# NaN. With ``s = 0.3`` the product is exactly 0 after 87 steps. You get zeros and not
+# ``None``, without a warning:
 
 for s in (3.0, 0.3):
     states = run(s, 200, act=lambda h: h)
@@ -195,9 +201,10 @@ for s in (3.0, 0.3):
     print(s, f"after {gone} steps {way[gone]}, at the end {way[-1]}")
 
 # %%
-# **Clipping does not mend infinity or NaN.** The number that it divides by is then itself
-# infinite or NaN, and it spoils every entry. With ``error_if_nonfinite=True`` it raises an
-# error instead:
+# **Clipping does not repair infinity or NaN.** The number that ``clip_grad_norm_``
+# divides by is then itself infinite or NaN, and it spoils every entry. With
+# ``error_if_nonfinite=True`` the function raises an error instead. Here are the gradients
+# after clipping:
 
 for bad in (torch.inf, torch.nan):
     start.grad = torch.ones(8).index_fill(0, torch.tensor(0), bad)
@@ -206,11 +213,11 @@ for bad in (torch.inf, torch.nan):
 
 # %%
 # **Second derivatives for each sequence of an LSTM.** You want a :term:`Hessian` for each
-# of five sequences, and :term:`vmap` refuses. It has no rule for a whole LSTM, GRU or RNN.
-# With ``grad`` or ``hessian`` inside ``vmap``, PyTorch takes the layer apart into
-# operations that ``vmap`` can map, but one obstacle remains. If you pass no first state,
-# the layer makes a single one for all samples, and then writes to it. So pass a state that
-# is made from the sample:
+# of five sequences, and :term:`vmap` refuses. It has no rule for a whole LSTM, GRU or
+# RNN. With ``grad`` or ``hessian`` inside ``vmap``, PyTorch takes the layer apart into
+# operations that ``vmap`` can map, but one obstacle remains. If you pass no initial
+# state, the layer makes a single state for all samples, and then writes to it. So pass an
+# initial state that is made from the sample:
 
 lstm, batch = nn.LSTM(1, 3).double(), torch.randn(5, 4, 1).double()  # five sequences
 
@@ -230,11 +237,11 @@ by_rows = torch.vmap(torch.func.jacrev(torch.func.jacrev(energy)))(batch)
 H.shape
 
 # %%
-# The first message is that of the layer alone, the second that of the state. With a state
-# of its own each sequence gets its Hessian, of shape ``(4, 1, 4, 1)``. (We have computed in
+# The first message is about the layer, and the second is about the state. With its own
+# state each sequence gets its Hessian, of shape ``(4, 1, 4, 1)``. We have computed in
 # float64. In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward
-# mode`, see :ref:`error-forward-ad-not-implemented`. There ``jacrev(jacrev(energy))`` gives
-# the Hessian, because it needs none.)
+# mode` (:ref:`error-forward-ad-not-implemented`). In that case use
+# ``jacrev(jacrev(energy))``, which needs no forward mode.
 #
 # .. admonition:: Try it
 #
@@ -243,8 +250,8 @@ H.shape
 #
 # .. dropdown:: Answer
 #
-#    No. Every part of the gradient is divided by the same number, and the part of the first
-#    step is as small beside the others as before:
+#    No. Every part of the gradient is divided by the same number, and beside the other
+#    parts, the part of the first step is as small as before:
 
 clipped = train(0.7, limit=0.1)
 print("right in %:", clipped)
@@ -252,10 +259,10 @@ print("right in %:", clipped)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    What arrives at the first state is compared with the product of the hundred Jacobians,
-#    written out. Each Hessian is compared with that of ``nn.LSTM`` as it is, differentiated
-#    twice, a sequence and a row at a time (on a GPU this takes a forward pass without
-#    cuDNN, :ref:`no-double-backward`).
+#    We compare the cotangent at the first state with the product of the hundred
+#    Jacobians, written out. We compare each Hessian with the Hessian that we get from
+#    ``nn.LSTM`` without ``vmap``, by differentiating twice, one sequence and one row at a
+#    time. On a GPU this takes a forward pass without cuDNN (:ref:`no-double-backward`).
 
 states, product = run(1.1, 100), v
 step = lambda h: torch.tanh(1.1 * h @ rotation.T)

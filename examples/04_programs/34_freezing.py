@@ -4,11 +4,11 @@ r"""
 How do I freeze layers, and why do they still change?
 =====================================================
 
-You take a trained network, set ``requires_grad`` to False for all of it but a new last
-layer, and train. A week later you compare the network with the one that you began with, and
-the part that you had frozen has changed. What has happened? The flag does only one thing:
-it keeps ``backward`` from giving these weights a gradient. But BatchNorm and the optimizer
-can still change a network, and neither of them looks at the flag.
+You take a trained network, set ``requires_grad`` to False for all layers except a new
+last one, and train. A week later you compare the network with the original, and the part
+that you had frozen has changed. What has happened? The flag does only one thing: it keeps
+``backward`` from giving these weights a gradient. But BatchNorm and the optimizer can
+still change a network, and neither of them looks at the flag.
 """
 
 # %%
@@ -29,8 +29,9 @@ backbone = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
 data, label = torch.randn(8, 3), torch.arange(8) % 2
 
 # %%
-# We train for two epochs, with the backbone frozen, and list afterwards what is different
-# in it. ``prepare`` stands for the line at the start of an epoch that sets the mode:
+# We train for two epochs with the backbone frozen, and then list the tensors of the
+# backbone that have changed. ``prepare`` stands for the line at the start of an epoch
+# that sets the mode:
 
 
 def fine_tune(prepare):
@@ -47,27 +48,27 @@ def fine_tune(prepare):
 
 # %%
 # Usually that line is ``model.train()``. The second time we put the backbone back into
-# ``eval()`` after it:
+# ``eval()`` mode after that line:
 
 print("train():", fine_tune(lambda model: model.train()))
 print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0].eval()))
 
 # %%
 # No weight has changed, but the *running statistics* of BatchNorm have. They are buffers,
-# not parameters. Nobody differentiates with respect to them; they move in every forward
-# pass in training mode. We did call ``eval()`` when the model was made. But
-# ``model.train()`` at the start of each epoch reaches everything inside the model, and
-# undoes it. So **freeze a part with both**, ``requires_grad_(False)`` once and ``eval()``
-# after every ``train()``.
+# not parameters. They have no gradient, and they change in every forward pass in training
+# mode. We did call ``eval()`` when we made the model. But ``model.train()`` at the start
+# of each epoch reaches every layer inside the model, and undoes ``eval()``. So **freeze a
+# part with both**, ``requires_grad_(False)`` once and ``eval()`` after every ``train()``.
 #
 # Does freezing save memory?
 # --------------------------
 #
-# It depends on where the frozen part stands. If everything from the input on is frozen,
-# there is nothing to differentiate, and no graph is made. But in a *perceptual loss* a
-# frozen network comes **after** a network that is trained: a generator makes a picture, and
-# a frozen VGG judges it. Then ``v`` has to go back through VGG to reach the generator, and
-# VGG must keep what is needed for that. We count the tensors that it keeps:
+# It depends on the place of the frozen part. If all layers from the input up to some
+# layer are frozen, there is nothing to differentiate in them, and no graph is made. But
+# in a *perceptual loss* a frozen network comes **after** a network that is trained: a
+# generator makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through
+# VGG to reach the generator, and VGG must keep the tensors that this backward pass needs.
+# We count the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
 
@@ -81,7 +82,7 @@ def look(features, image):
 
 
 # %%
-# ``real`` comes from a file. ``made`` comes from a generator, so it asks for a gradient:
+# ``real`` comes from a file. ``made`` comes from a generator, so it requires a gradient:
 
 real, made = torch.randn(8, 50), torch.randn(8, 50, requires_grad=True)
 frozen = deepcopy(vgg).requires_grad_(False).eval()
@@ -94,24 +95,25 @@ print("generated, checkpointed", look(by_part, made))
 
 # %%
 # - For the picture from a file a frozen VGG keeps nothing.
-# - For the generated one it keeps 4 of the 8 tensors. The input of each layer is needed for
-#   the weights' gradient only, and the result of each tanh for the way back. Do not expect
-#   half of the memory, though. The result of a tanh is the next layer's input, so the 8 are
-#   only five different tensors.
-# - ``no_grad`` keeps nothing either, but then the output has no graph. The generator is cut
-#   off, and if the loss has another term as well, no error says so. ``no_grad`` is right
-#   for the *target*, the features of the real picture, since they are constants.
-# - Checkpointing keeps only what goes in, and runs VGG a second time on the way back
-#   (:ref:`checkpointing`).
+# - For the generated picture it keeps 4 of the 8 tensors. The input of each linear layer
+#   is needed only for the gradient of its weights, and the result of each tanh is needed
+#   to pass ``v`` on. Do not expect half of the memory, though. The result of a tanh is
+#   the input of the next layer, so the 8 entries are only five different tensors.
+# - ``no_grad`` keeps nothing either, but then the output has no graph. The generator is
+#   cut off, and if the loss has another term as well, there is no error. ``no_grad`` is
+#   right for the *target*, the features of the real picture, since they are constants.
+# - Checkpointing keeps only the input of VGG, and runs VGG a second time in the backward
+#   pass (:ref:`checkpointing`).
 #
 # Frozen in mid-training
 # ----------------------
 #
 # A common plan is to train everything for some epochs and then freeze the first layers.
-# People find that these go on moving. The optimizer does not ask for ``requires_grad``, it
-# asks for ``.grad``. ``zero_grad()`` sets that to None, but if the loop calls it with
-# ``set_to_none=False``, or not before the next step, something is still there. Here it is
-# the last gradient from before the freezing:
+# People find that these layers go on moving. The optimizer does not look at
+# ``requires_grad``, but at ``.grad``. ``zero_grad()`` sets ``.grad`` to None. But if the
+# loop calls it with ``set_to_none=False``, or does not call it before the next step,
+# ``.grad`` still holds a tensor. Here it holds the last gradient from before the
+# freezing:
 
 w = nn.Parameter(torch.ones(1))
 optimizer = torch.optim.SGD([w], lr=0.1)
@@ -123,18 +125,18 @@ for grad in (w.grad, None):
     print(f"a step with .grad = {grad}: {w.item():.1f}")
 
 # %%
-# The first step has used the old gradient. With None there is nothing to step with. Zeros
-# would not do instead of None, because momentum and weight decay also move a weight whose
-# gradient is 0 (:ref:`frozen-and-stepped`).
+# The first step has used the old gradient. With None the optimizer skips the weight.
+# Zeros in place of None would not be enough, because momentum and weight decay also move
+# a weight whose gradient is 0 (:ref:`frozen-and-stepped`).
 #
 # Some rows of an embedding
 # -------------------------
 #
 # You add two tokens to a language model, and want to train only the two new rows of its
-# embedding. The flag is for a whole tensor, so people put a hook on it that makes the
-# gradient of the old rows 0. And the old rows move all the same. We try it with a table of
-# five rows, the last two of them new, and print how far the old ones move in the fourth
-# step:
+# embedding. The flag belongs to a whole tensor, so people put a hook on the tensor that
+# makes the gradient of the old rows 0. But the old rows still move. We try this with a
+# table of five rows, of which the last two are new, and print how far the old rows move
+# in the fourth step:
 
 
 def drift(hook_at=0, copy_back=0, **options):
@@ -152,8 +154,8 @@ def drift(hook_at=0, copy_back=0, **options):
 
 
 # %%
-# We run it with the hook alone, with the weight decay off, with the hook one step late, and
-# with the old rows copied back after each step:
+# We run it four times: with the hook alone, without weight decay, with the hook one step
+# late, and with the old rows copied back after each step:
 
 print("AdamW as it comes:", drift())
 print("weight_decay=0:", drift(weight_decay=0.0))
@@ -161,20 +163,22 @@ print("weight_decay=0, hook after a step:", drift(1, weight_decay=0.0))
 print("AdamW, copied back:", drift(copy_back=3))
 
 # %%
-# AdamW has a weight decay of 0.01 unless you say otherwise, and it pulls every row to zero,
-# with or without a gradient. With the decay switched off the rows stay, but only if the
-# hook was there from the first step on. Otherwise Adam's moments remember the one gradient
-# that the old rows had, and go on moving them. Copying the old rows back always helps.
-# Safest are two tensors, one of which is a buffer (:ref:`part-of-a-tensor`).
+# AdamW has a weight decay of 0.01 unless you say otherwise, and this decay pulls every
+# row towards zero, whatever its gradient is. Without the decay the old rows stay, but
+# only if the hook was there from the first step on. Otherwise Adam's moments remember the
+# one gradient that the old rows had, and go on moving these rows. You can also copy the
+# old rows back after each step. It is safest to use two tensors, one of which is a buffer
+# (:ref:`part-of-a-tensor`).
 #
 # Tied weights
 # ------------
 #
-# In many language models the embedding and the last layer are *one* tensor. Can you freeze
-# the one and train the other? Not as long as they are tied, because the flag belongs to the
-# tensor. ``detach`` after the embedding takes away only that path's part of the gradient.
-# All rows still get a gradient from the head, and the embedding moves along with the head.
-# Untie the two, with a copy for one of them:
+# In many language models the embedding and the last layer are *one* tensor. Can you
+# freeze the one and train the other? You cannot as long as they are tied, because the
+# flag belongs to the tensor. A ``detach`` after the embedding removes only the part of
+# the gradient that comes through the embedding. All rows still get a gradient from the
+# head, and the embedding moves along with the head. So untie the two by copying one of
+# them:
 
 embedding, head = nn.Embedding(5, 2), nn.Linear(2, 5, bias=False)
 head.weight = embedding.weight
@@ -193,13 +197,14 @@ print("untied:", head.weight.requires_grad)
 #
 # - **Dropout** in a frozen part still drops in training mode, so that its features are
 #   different at each call. ``eval()`` stops this, too.
-# - **An optimizer made before the freezing** still holds the parameters. This does no harm
-#   as long as their ``.grad`` is None. When you thaw a layer, an optimizer that was made
-#   from the trainable ones alone does not know it.
-# - **Compare before you trust.** The list of what has changed, as in ``fine_tune``, takes
-#   three lines: ``deepcopy(model.state_dict())`` before, ``state_dict()`` after, and
-#   ``torch.equal``. Without the copy both are the same tensors, and nothing ever seems to
-#   have changed.
+# - **An optimizer made before the freezing** still holds the parameters. This does no
+#   harm as long as their ``.grad`` is None. But if you thaw a layer, an optimizer that
+#   was made from only the trainable parameters does not hold the parameters of this
+#   layer.
+# - **Compare before you trust.** To list the tensors that have changed, as ``fine_tune``
+#   does, you need three lines: ``deepcopy(model.state_dict())`` before, ``state_dict()``
+#   after, and ``torch.equal``. Without the copy you compare the tensors with themselves,
+#   and nothing ever seems to have changed.
 #
 # .. admonition:: Try it
 #
@@ -217,8 +222,9 @@ print(layer_norm)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Through VGG the gradient is the same trained, frozen and checkpointed. The rows that
-#    stay are compared with zero, and the two lists of changes with an empty one.
+#    We check that the gradient through VGG is the same whether VGG is trained, frozen or
+#    checkpointed. We compare the movement of the rows that stay with zero, and the two
+#    lists of changes with an empty list.
 
 g = [torch.autograd.grad(f(made).sum(), made)[0] for f in (vgg, frozen, by_part)]
 torch.testing.assert_close(g[1:], [g[0], g[0]])

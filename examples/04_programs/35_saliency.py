@@ -4,12 +4,12 @@ r"""
 Saliency maps and Grad-CAM: one-hot v over classes
 ==================================================
 
-Your network says *horizontal bar*, and you would like to see which pixels made it say so.
-You ask for the gradient of a score with respect to the picture, and PyTorch refuses,
-because there is a score for each class and for each picture of the batch. Which of them do
-you mean? You answer with ``v``: a 1 at the class that you ask about and 0 at the others, in
-every row. The gradient that comes back has the shape of the pictures, with one map for each
-picture.
+Your network says *horizontal bar*, and you would like to see which pixels made the
+network say so. You ask for the gradient of a score with respect to the picture, and
+PyTorch refuses, because there is a score for each class and for each picture of the
+batch. Which of them do you mean? You answer with ``v``: a 1 at the class that you ask
+about and 0 at the others, in every row. The gradient that comes back has the shape of the
+pictures, with one map for each picture.
 """
 
 # %%
@@ -39,7 +39,7 @@ model = nn.Sequential(features, head)
 
 # %%
 # A small convolutional network learns to tell the two kinds apart in sixty steps. We keep
-# its two parts separate, because Grad-CAM will need what comes out of ``features``:
+# its two parts separate, because Grad-CAM will need the output of ``features``:
 
 optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 for _ in range(60):
@@ -55,10 +55,10 @@ print("more than 95% right:", bool(accuracy > 0.95))
 # The map of one class
 # --------------------
 #
-# We take a picture of each kind. The pictures have to ask for a gradient *before* they go
-# into the network, since otherwise the scores have no graph that leads to them, and
-# ``pictures.grad`` stays None. The scores have the shape ``(2, 2)``, a row for each
-# picture, and so has ``v``. Here we ask each picture about the class that the network has
+# We take a picture of each kind. The pictures must require a gradient *before* they go
+# into the network. Otherwise the scores have no graph that leads to the pictures, and
+# ``pictures.grad`` stays None. The scores have the shape ``(2, 2)``, with a row for each
+# picture, and so has ``v``. For each picture we ask about the class that the network has
 # chosen:
 
 shown = torch.stack([images[kind == k][0] for k in (0, 1)])  # one of each kind
@@ -71,9 +71,9 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 
 # %%
 # With this ``v``, ``backward`` computes the gradient of one number, the *sum* of the two
-# chosen scores. Why does each picture get a map of its own score all the same? Because in
-# ``eval`` mode no picture looks at another one. The score of the first does not depend on
-# the pixels of the second, so at those pixels it adds 0.
+# chosen scores. Why does each picture still get a map of its own score? In ``eval`` mode
+# no picture influences another. The score of the first picture does not depend on the
+# pixels of the second, so it adds 0 to the gradient at those pixels.
 #
 # .. admonition:: Before you read on
 #
@@ -81,20 +81,21 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 #
 # .. dropdown:: Answer
 #
-#    The gradient of the sum of *both* scores of each picture. At a pixel that raises one
-#    score and lowers the other the two slopes then cancel, in part or wholly, and those are
-#    the pixels that decide.
+#    They would be the gradient of the sum of *both* scores of each picture. At a pixel
+#    that raises one score and lowers the other, the two slopes would cancel, partly or
+#    wholly. But these are the pixels that decide.
 #
 # Grad-CAM: ask the features instead of the pixels
 # ------------------------------------------------
 #
-# A slope at each pixel is often ragged. Grad-CAM (Selvaraju et al., 2017) passes the same
-# ``v``, but stops the walk at the last feature maps ``A``. The gradient that arrives there,
-# averaged over the places, says how much each map counts for the class. The maps are added
-# up with these weights, and what is negative is dropped. (Where the maps are smaller than
-# the picture, enlarge the result.) We make ``A`` a leaf, so that it does not matter whether
-# the network is frozen. How much of the result lies within two pixels of the bar, as far as
-# one 5×5 window sees? That region is at most five twelfths of the picture:
+# A map of the slopes at each pixel is often ragged. Grad-CAM (Selvaraju et al., 2017)
+# passes the same ``v``, but stops at the last feature maps ``A``. The gradient that
+# arrives there is averaged over the places, and says how much each feature map counts for
+# the class. Grad-CAM adds up the feature maps with these weights, and drops negative
+# values. If the feature maps are smaller than the picture, enlarge the result. We make
+# ``A`` a leaf, so that it does not matter whether the network is frozen. How much of the
+# result lies within two pixels of the bar, which is as far as one 5×5 window sees? This
+# region is at most five twelfths of the picture:
 
 A = features(shown).detach().requires_grad_()  # also if the network is frozen
 (gradient,) = torch.autograd.grad(head(A), A, v)
@@ -104,7 +105,7 @@ share = (cam * near).sum((1, 2)) / cam.sum((1, 2))
 print("more than 60% near the bar:", (share > 0.6).tolist())
 
 # %%
-# That is more than chance would put there. Here are the pictures, the saliency and
+# This is more than you would expect by chance. Here are the pictures, the saliency and
 # Grad-CAM:
 
 import matplotlib.pyplot as plt
@@ -117,17 +118,19 @@ for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
 # %%
-# Saliency is brightest around the bar, where a change of brightness would change the score
-# most, but it is ragged, and not dark elsewhere. Grad-CAM is one smooth stripe.
+# Saliency is brightest around the bar, where a change of brightness would change the
+# score most. But it is ragged, and not dark in other places. Grad-CAM is one smooth
+# stripe.
 #
 # Both as functions
 # -----------------
 #
-# These are the two maps in a form to take along, for any number of classes and channels.
-# The model has to be in ``eval`` mode, and the pictures have the dtype and the device of
-# its weights. ``classes`` says for each picture what you ask about, ``scores.argmax(1)`` if
-# it is what the network has chosen. Colours have a slope each, and the first function takes
-# the largest of them. The second enlarges its maps to the size of the pictures:
+# You can copy these two functions, for any number of classes and channels. The model has
+# to be in ``eval`` mode, and the pictures must have the dtype and the device of its
+# weights. ``classes`` holds the class that you ask about for each picture, for example
+# ``scores.argmax(1)``, the class that the network has chosen. Each colour has its own
+# slope, and the first function takes the largest of these. The second function enlarges
+# its maps to the size of the pictures:
 
 
 def saliency_maps(model, pictures, classes):
@@ -161,11 +164,12 @@ for panels in (
 # A score at each pixel: segmentation
 # -----------------------------------
 #
-# The output of a UNet has the shape ``(1, C, H, W)``, a score for each class *at each
-# pixel*. Whose map do you want? There are three usual answers: the scores of a class added
-# up over the whole picture, or over the pixels that the class has won, or the score at one
-# pixel. Each is a number, and so each is a ``v`` as well. For the first it has ones in the
-# channel of that class and zeros elsewhere:
+# The output of a UNet has the shape ``(1, C, H, W)``, with a score for each class *at
+# each pixel*. For which score do you want a map? There are three usual answers. You can
+# add up the scores of a class over the whole picture, or only over the pixels where this
+# class has the largest score, or you can take the score at one pixel. Each of these is a
+# single number, and so each corresponds to a ``v``. For the first, ``v`` has ones in the
+# channel of the class and zeros elsewhere:
 
 segmenter = nn.Sequential(features, nn.Conv2d(8, 2, 1))
 photo = shown[:1].clone().requires_grad_()
@@ -181,10 +185,10 @@ channel[:, 1] = 1
 print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
 
 # %%
-# The last number says that the ``v`` gives the same map as the sum. The three maps answer
-# different questions. That of a single pixel cannot leave what this pixel sees, here a
-# window of 5×5, while the one over the whole picture says how each pixel moves all outputs
-# around it together:
+# The ``True`` says that this ``v`` gives the same map as the sum. The three maps answer
+# different questions. The map of a single pixel is zero outside the window that this
+# pixel sees, which is 5×5 here. The map over the whole picture says how each pixel moves
+# all outputs around it together. Here are the corners of the window:
 
 corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
 print(corners.min.tolist(), corners.max.tolist())
@@ -194,8 +198,9 @@ print(corners.min.tolist(), corners.max.tolist())
 # -----------------
 #
 # **The chosen scores are a vector.** Many programs first pick the chosen score of each
-# picture and then call ``backward``. With one picture this works, and with a batch it
-# raises. Add them up, or pass ones, which is the same (:ref:`sum-is-ones`):
+# picture and then call ``backward``. With one picture this works, and with a batch you
+# get an error. Add up the chosen scores, or pass ones, which gives the same gradient
+# (:ref:`sum-is-ones`):
 
 picked = model(pictures).gather(1, scores.argmax(1, keepdim=True))
 try:
@@ -204,10 +209,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **The scores themselves as v.** ``scores.backward(scores * onehot)`` is found in programs
-# next to ``(scores * onehot).sum().backward()``, and looks the same. But it multiplies each
-# map by the score of its picture. So a picture with a large score looks brighter than one
-# with a small score, and a negative score turns the signs:
+# **The scores themselves as v.** Programs use ``scores.backward(scores * onehot)`` as
+# well as ``(scores * onehot).sum().backward()``, and the two look alike. But the first
+# multiplies each map by the score of its picture. So the map of a picture with a large
+# score looks brighter than the map of a picture with a small score, and a negative score
+# changes all signs:
 
 (weighed,) = torch.autograd.grad(model(pictures), pictures, (scores * v).detach())
 factor = weighed.abs().sum((1, 2, 3)) / saliency.sum((1, 2))
@@ -215,10 +221,10 @@ print("brighter by    ", [round(f, 1) for f in factor.tolist()])
 print("the score is   ", [round(f, 1) for f in (scores * v).sum(1).tolist()])
 
 # %%
-# **A softmax before the map.** Then you ask about a *probability*, which is another
-# question. With two classes its slope is :math:`p(1-p)` times the slope of the difference
-# of the two scores. Where the network is sure, ``p`` is near 1, and the whole map goes
-# dark, although the picture is a clear case:
+# **A softmax before the map.** Then you ask about a *probability*, which is a different
+# question. With two classes the slope of the probability is :math:`p(1-p)` times the
+# slope of the difference of the two scores. If the network is sure, ``p`` is near 1, and
+# the whole map goes dark, although the picture is a clear case:
 
 p = model(pictures).softmax(1)
 (of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)
@@ -228,8 +234,9 @@ torch.testing.assert_close(of_p, sure * of_difference)
 print("less than half as bright:", bool(of_p.abs().max() < 0.5 * saliency.max()))
 
 # %%
-# **Training mode.** With BatchNorm in ``train()`` the pictures look at each other, and each
-# map contains parts of the others (:ref:`mixing-samples`). Call ``eval()`` first.
+# **Training mode.** With BatchNorm in ``train()`` the pictures influence each other, and
+# each map contains parts of the other maps (:ref:`mixing-samples`). Call ``eval()``
+# first.
 #
 # .. admonition:: Try it
 #
@@ -251,11 +258,12 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare each map with that of the picture alone, with an index in place of a one-hot
-#    ``v``. We compare the map of a class with the sum of the maps of its 144 pixels. The
-#    two functions give the maps of the page, and are tried with colours, five classes,
-#    feature maps of half the size, a frozen network and other dtypes. With six other seeds,
-#    in float32 and in float64, Grad-CAM had more than 60% near the bar as well.
+#    We compare each map with the map of the same picture alone, computed with an index in
+#    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of
+#    its 144 pixels. We check that the two functions give the maps of the page, and try
+#    them with colours, five classes, feature maps of half the size, a frozen network and
+#    other dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more
+#    than 60% near the bar.
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()

@@ -4,12 +4,13 @@ r"""
 How do I change the input and leave the network alone? FGSM, images, GANs
 =========================================================================
 
-Your network is trained, and you want to change its *input*: to find out how little it takes
-to deceive it, to make a picture that excites one of its units, or to train a generator that
-stands before it. The gradient has to go *through* the network to the input, and the network
-is to stay as it is. You call ``y.backward(v)`` and ``x.grad`` is right. But every weight of
-the network has got a ``.grad`` as well, and the next ``optimizer.step()`` uses it. How do
-you ask for the gradient with respect to the input alone?
+Your network is trained, and you want to change its *input*. You may want to find the
+smallest change that deceives the network, to make a picture that excites one of its
+units, or to train a generator whose output goes into the network. The gradient has to go
+*through* the network to the input, but the network should stay as it is. You call
+``y.backward(v)``, and ``x.grad`` is right. But now every weight of the network has a
+``.grad`` as well, and the next ``optimizer.step()`` uses it. How do you ask for the
+gradient with respect to the input alone?
 """
 
 # %%
@@ -42,9 +43,9 @@ right = (net(points).argmax(1) == kind).float().mean().item()
 print("more than 95% right:", right > 0.95)
 
 # %%
-# We take three of the points. The scores have the shape ``(3, 2)``, and so has ``v``. With
-# 1 and −1 we ask what raises the first score against the second. Afterwards, which of the
-# weights have a gradient?
+# We take three of the points. The scores have the shape ``(3, 2)``, and so has ``v``.
+# With 1 and −1 we ask for the gradient of the first score minus the second. Afterwards we
+# list the weights that have a gradient:
 
 x = points[:3].clone().requires_grad_()
 v = torch.tensor([[1.0, -1.0]]).expand(3, 2)
@@ -60,16 +61,17 @@ wanted = x.grad
 print("filled:", filled())
 
 # %%
-# All four. ``backward`` fills every :term:`leaf` of the graph that asks for a gradient, and
-# weights do.
+# All four have one. ``backward`` fills every :term:`leaf` of the graph that requires a
+# gradient, and weights do.
 #
 # Four ways, of which one fails
 # -----------------------------
 #
-# You can ask for the gradient with respect to ``x`` and get it returned. You can name the
-# leaves that are to be filled. Or you can tell the weights that they need no gradient. It
-# still passes through them, because the way to ``x`` only *reads* the weights. What does
-# not work is ``no_grad``, which keeps no graph at all, not even for ``x``:
+# With ``autograd.grad`` you ask for the gradient with respect to ``x``, and the call
+# returns it. With ``inputs=`` you name the leaves whose ``.grad`` should be filled. Or
+# you can set ``requires_grad`` of the weights to False. The gradient still passes through
+# them, because the backward pass to ``x`` only *reads* the weights. ``no_grad`` does not
+# work, because then there is no graph at all, not even for ``x``:
 
 
 def frozen():
@@ -97,18 +99,19 @@ for name, way in ways.items():
 
 # %%
 # The first three give the same gradient and leave the weights empty. Take the first for a
-# single gradient, the second where ``.grad`` is wanted, as by an optimiser, and the third
-# if the network is to stay as it is for good. It also saves memory, because what only the
-# gradients of the weights need is not kept.
+# single gradient. Take the second if you need ``.grad``, for example for an optimiser.
+# Take the third if the network will never be trained again. The third way also saves
+# memory, because tensors that only the gradients of the weights need are not kept.
 #
 # One step against the network: FGSM
 # ----------------------------------
 #
 # An *adversarial example* is an input that has been changed a little, in such a way that
-# the network is mistaken. Which way does it go? There are two: uphill on the loss of the
-# class that the network sees, or downhill on the loss of the class that you want it to see.
-# Each of the two turned round makes the network surer. FGSM takes only the *sign* of the
-# gradient, so that no entry moves by more than ε:
+# the network makes a mistake. In which direction do you have to go? There are two ways:
+# uphill on the loss of the class that the network sees, or downhill on the loss of the
+# class that you want it to see. The opposite directions make the network surer of its
+# class. FGSM takes only the *sign* of the gradient, so that no entry moves by more than
+# ε:
 
 epsilon = 0.4
 seen = net(points).argmax(1)
@@ -128,9 +131,10 @@ for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items
         print(f"{way:9}{name:18} the class seen has {sure:.1f}")
 
 # %%
-# The first and the last are attacks, and the other two make the network surer than it was.
-# In the picture each line is a point that has been moved uphill on the loss of its class,
-# from the dot to the free end. The network's border is where the colour changes:
+# The first and the last are attacks, and the other two make the network surer than it
+# was. In the picture each line shows a point that has been moved uphill on the loss of
+# its class, from the dot to the free end. The border between the two classes is where the
+# colour changes:
 
 import matplotlib.pyplot as plt
 
@@ -149,17 +153,18 @@ title = ax.set_title("FGSM moves each point towards the border")
 # are on the other side of the border.
 #
 # The loss is a mean over the points, so every row of the gradient is one two-hundredth of
-# what the point alone would give. The sign does not mind. If you step along the gradient
-# itself, each step is two hundred times shorter than for a point alone
+# the gradient that the point alone would have. This does not change the sign. If you step
+# along the gradient itself, each step is two hundred times shorter than for a point alone
 # (:ref:`which-way-to-step`).
 #
 # An image as the parameter
 # -------------------------
 #
-# In style transfer, in inversion, or to see what excites a unit, the input is what is
-# trained. Make it a leaf, and put it alone into the optimiser. If its entries have to stay
-# within limits, edit it in place under ``no_grad``. ``image = image.clamp(-1, 1)`` would
-# make another tensor, which is no leaf, and the optimiser would go on with the old one:
+# In style transfer, in inversion, or to see what excites a unit, you train the input.
+# Make the input a leaf, and pass only this leaf to the optimiser. If its entries have to
+# stay within limits, edit it in place under ``no_grad``. ``image = image.clamp(-1, 1)``
+# would make a new tensor, which is not a leaf, and the optimiser would go on with the old
+# tensor:
 
 image = torch.zeros(1, 2, requires_grad=True)
 optimizer = torch.optim.SGD([image], lr=0.5)
@@ -179,10 +184,11 @@ print("within the limits:", bool((image.abs() <= 1).all()), " higher:", at_end >
 # A GAN: through the critic, to the generator
 # -------------------------------------------
 #
-# In a GAN the network that the gradient passes through is the critic. The generator's loss
-# walks through it, and fills the critic's ``.grad``, too. If nobody empties it, the
-# critic's next step also goes the generator's way. A ``detach`` is the wrong way out here,
-# because it cuts off the generator, which was to be trained:
+# In a GAN the network that the gradient passes through is the critic. The gradient of the
+# generator's loss passes through the critic, and ``backward`` fills the critic's
+# ``.grad``, too. If you do not empty it, the critic's next step also follows the
+# generator's loss. A ``detach`` is the wrong solution here, because it cuts off the
+# generator, which you want to train:
 
 generator = nn.Linear(2, 2)
 optimizer = torch.optim.Adam(generator.parameters(), lr=0.01)
@@ -195,8 +201,8 @@ for name, cut in {"detach": lambda t: t.detach(), "no detach": lambda t: t}.item
     print(f"{name:10}", generator.weight.grad is not None, len(filled()))
 
 # %%
-# ``detach`` belongs into the *critic's* loss, where the generator is to stay as it is. In
-# the generator's loss name the ``inputs``, or freeze the critic for this one call:
+# ``detach`` belongs in the *critic's* loss, which should leave the generator as it is.
+# For the generator's loss, name the ``inputs``, or freeze the critic for this one call:
 
 net.zero_grad()
 optimizer.zero_grad()
@@ -209,10 +215,11 @@ print(generator.weight.grad is not None, filled())
 # What to watch for
 # -----------------
 #
-# **The network is in train() mode.** Frozen weights do not hold everything. BatchNorm
-# still moves its running mean towards your batch, and dropout draws a new mask at each
-# call, so that two gradients at the same input differ. ``eval()`` is another switch than
-# ``requires_grad_(False)``, and you need both (:ref:`freezing-layers`):
+# **The network is in train() mode.** A network with frozen weights can still change.
+# BatchNorm still moves its running mean towards your batch, and dropout draws a new mask
+# at each call, so that two gradients at the same input differ. ``eval()`` and
+# ``requires_grad_(False)`` are different switches, and you need both
+# (:ref:`freezing-layers`):
 
 layers = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()).requires_grad_(False)
 for mode in (layers.train, layers.eval):
@@ -225,12 +232,12 @@ for mode in (layers.train, layers.eval):
 # %%
 # .. admonition:: Try it
 #
-#    How large has ε to be before half of all the points are on the wrong side? Try 0.1, 0.2
-#    and 0.4.
+#    How large does ε have to be before half of the points are on the wrong side? Try 0.1,
+#    0.2 and 0.4.
 #
 # .. dropdown:: Answer
 #
-#    Between 0.2 and 0.4:
+#    The answer is between 0.2 and 0.4:
 
 for epsilon in (0.1, 0.2, 0.4):
     fooled = net(attack(net, points, seen, epsilon)).argmax(1) != seen
@@ -239,9 +246,10 @@ for epsilon in (0.1, 0.2, 0.4):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient through the network is computed layer by layer from the weights, without
-#    autograd, and the gradient of the generator's weight from the :term:`cotangent` at its
-#    output. The direction of each of the four moves is asserted.
+#    We compute the gradient through the network layer by layer from the weights, without
+#    autograd. We compute the gradient of the generator's weight from the
+#    :term:`cotangent` at its output. We also assert the direction of each of the four
+#    moves.
 
 hidden = torch.tanh(net[0](x)).detach()
 by_hand = (v @ net[2].weight * (1 - hidden**2)) @ net[0].weight

@@ -4,13 +4,13 @@ r"""
 How do I get the gradient with respect to a token, when its id is an integer?
 =============================================================================
 
-A network reads short reviews of films and says whether they are kind or not. Which word
-made it say so? And which word would you have to exchange to make it change its mind? Both
-questions ask for a gradient with respect to a word. But to the network a word is an
-integer, its id, and an integer has no gradient. The *vector* that the network looks up for
-the id does have a gradient. Look the vectors up yourself, make *them* the leaf, and pass
-them to the rest of the network. As for pictures, ``v`` has a 1 at the class that you ask
-about.
+A network reads short reviews of films and says whether a review is kind or not. Which
+word made the network say so? And which word would you have to exchange to make the
+network change its mind? Both questions ask for a gradient with respect to a word. But to
+the network a word is an integer, its id, and an integer has no gradient. The *vector*
+that the network looks up for the id does have a gradient. So look the vectors up
+yourself, make *them* a leaf, and pass them to the rest of the network. As for pictures,
+``v`` has a 1 at the class that you ask about.
 """
 
 # %%
@@ -18,8 +18,8 @@ about.
 # ---------------------
 #
 # Our reviews have five words, such as *film was not very good*. We make all of them. A
-# review is kind if its last word is *good* or *great*, and each *not* turns the verdict
-# round:
+# review is kind if its last word is *good* or *great*, and each *not* reverses the
+# verdict:
 
 from itertools import product
 
@@ -44,8 +44,8 @@ every, label = encode(*reviews), torch.tensor(kind)  # 1 is kind
 print(len(reviews), "reviews, such as:", reviews[27])
 
 # %%
-# The network looks up a vector of four numbers for each word, and ``head`` does the rest.
-# We keep the two apart:
+# The network looks up a vector of four numbers for each word in ``embed``, and ``head``
+# does the rest. We keep these two parts separate:
 
 torch.manual_seed(0)  # the same weights on every build
 embed = nn.Embedding(11, 4)
@@ -71,9 +71,9 @@ print("all right:", (model(every).argmax(1) == label).all().item())
 # ---------------------
 #
 # ``ids`` has the shape ``(B, T)``, the vectors ``e`` have the shape ``(B, T, d)``, and so
-# has their gradient. The scores have the shape ``(B, classes)``, and so has ``v``. Here it
-# has a 1 at the class that the network has chosen, for each review. ``detach`` cuts the
-# vectors off from the table, and ``requires_grad_`` makes them leaves:
+# has their gradient. The scores have the shape ``(B, classes)``, and so has ``v``. Here
+# ``v`` has a 1 at the class that the network has chosen, for each review. ``detach`` cuts
+# the vectors off from the table, and ``requires_grad_`` makes them leaves:
 
 
 def word_gradients(embed, head, ids, v):
@@ -92,16 +92,17 @@ e, gradient = word_gradients(embed, head, ids, v)
 print("kind:", chosen.tolist(), " gradient:", tuple(gradient.shape))
 
 # %%
-# Both reviews are called unkind, and rightly. Each word has got a gradient of four numbers,
-# one for each entry of its vector. The word *very* stands twice in the second review, and
-# has a gradient at each of the two places:
+# The network calls both reviews unkind, and it is right. Each word has a gradient of four
+# numbers, one for each entry of its vector. The word *very* occurs twice in the second
+# review, and has a different gradient at each of the two places:
 
 print("the same at both:", torch.equal(gradient[1, 2], gradient[1, 3]))
 
 # %%
 # In a model from Hugging Face you pass the vectors as ``inputs_embeds=e`` in place of
-# ``input_ids``. If your model takes nothing but ids, a forward hook puts the leaf in its
-# place, because what such a hook returns replaces the output of the layer:
+# ``input_ids``. If your model takes only ids, use a forward hook on the embedding. The
+# tensor that such a hook returns replaces the output of the layer, so the hook can return
+# a leaf:
 
 kept = []
 
@@ -120,13 +121,14 @@ print(torch.equal(by_hook, gradient))
 # Which word decided?
 # -------------------
 #
-# Four numbers for each word are too many to look at. The usual single number is the
-# gradient times the vector, added up. It uses the slope at the finished review.
+# Four numbers for each word are too many to look at. Usually people multiply the gradient
+# by the vector and add up the four products. This number uses the slope at the finished
+# review.
 #
-# *Integrated gradients* (Sundararajan et al., 2017) are often taken for the same thing.
-# They average the slope over a straight path, here from a review of zero vectors to the one
-# that we have. The steps of the path are a batch, and no sample looks at another. So one
-# call with the same one-hot row for all of them gives every slope:
+# *Integrated gradients* (Sundararajan et al., 2017) are often used for the same purpose.
+# They average the slope over a straight path, here from a review of zero vectors to our
+# review. The steps of the path form a batch, and no sample influences another. So one
+# call with the same one-hot row for all steps gives every slope:
 
 steps = 64
 t = (torch.arange(steps) + 0.5) / steps  # midpoints
@@ -152,12 +154,12 @@ pullback.draw.bars(
 )
 
 # %%
-# *Film* and *was* add next to nothing. *Not* adds most, and among the integrated gradients
-# *good* nearly as much, because after a *not* it speaks for unkind, too. (With seven other
-# seeds *film* and *was* added next to nothing as well. Which of *not* and *good* had the
-# larger integrated gradient changed from seed to seed.) The integrated gradients also add
-# up to what the review has changed in the score, from the zeros to the five words. The
-# slope at the end times the way does not:
+# *Film* and *was* contribute next to nothing. *Not* contributes most. Among the
+# integrated gradients *good* contributes nearly as much, because after a *not* it also
+# speaks for unkind. With seven other seeds *film* and *was* contributed next to nothing
+# as well, but it changed from seed to seed whether *not* or *good* had the larger
+# integrated gradient. The integrated gradients add up to the change of the score from the
+# zeros to the five words. The products of gradient and vector do not:
 
 with torch.no_grad():
     gained = (head(e[:1]) - head(torch.zeros_like(e[:1])))[0] @ v[0]
@@ -169,12 +171,12 @@ print(f"gradient × vector     {at_the_end.sum():.1f}")
 # Which word instead?
 # -------------------
 #
-# A lookup is a product of a one-hot row with the table W. With respect to *that row* the
-# gradient is ``gradient @ W.T``, of shape ``(B, T, words)``: a number for each word of the
-# vocabulary at each place. It is the slope of the score as a little of that word is mixed
-# in. The difference to the word that stands there estimates what an exchange would do to
-# the score, for every place and every word, from one backward pass (HotFlip, Ebrahimi et
-# al., 2018):
+# A lookup is a product of a one-hot row with the table W. With respect to *this row* the
+# gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each
+# word of the vocabulary at each place, which says how fast the score changes if a little
+# of that word is mixed in. Subtract the number of the present word, and you get an
+# estimate of how an exchange would change the score, for every place and every word, from
+# one backward pass (HotFlip, Ebrahimi et al., 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T
@@ -182,8 +184,8 @@ estimate = by_word - by_word.gather(2, ids[..., None])
 print(tuple(estimate.shape))
 
 # %%
-# We look for the exchange that takes most from the score of *unkind*, in the first review,
-# and then try it:
+# We look for the exchange that lowers the score of *unkind* most in the first review, and
+# then try it:
 
 place, new = divmod(estimate[0].argmin().item(), len(words))
 exchanged = texts[0].split()
@@ -192,9 +194,9 @@ now = model(encode(" ".join(exchanged))).argmax(1).item()
 print(" ".join(exchanged), "-> kind" if now else "-> unkind")
 
 # %%
-# That has turned the network round. The estimate is a slope, though, and words are far
-# apart. So take the best few candidates, and try them in the model. Here are all eleven
-# words at the third place, estimated and tried:
+# This exchange has changed the network's mind. But the estimate is only a slope, and the
+# vectors of two words may be far apart. So take the best few candidates, and try them in
+# the model. Here are all eleven words at the third place, estimated and tried:
 
 
 def at_third_place(embed, head, ids, v):
@@ -216,14 +218,14 @@ for word, guess, truth in zip(words, guesses[0], truths[0], strict=True):
     print(f"{word:6} {guess:5.1f} {truth:5.1f}")
 
 # %%
-# The numbers differ, and the order is nearly right.
+# The estimates differ from the true changes, but their order is nearly right.
 #
 # What to watch for
 # -----------------
 #
-# **The ids have no gradient.** ``input_ids.grad`` is None, and asking for it raises. If you
-# make floats of the ids, they may ask for a gradient, but no table can be read with
-# them:
+# **The ids have no gradient.** ``input_ids.grad`` is None, and ``requires_grad_()`` on
+# the ids raises an error. If you convert the ids to floats, they may require a gradient,
+# but you cannot look them up in a table:
 
 for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires_grad_())):
     try:
@@ -232,10 +234,10 @@ for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires
         print(str(error).split(" (")[0])
 
 # %%
-# **embedding.weight.grad, indexed with the ids**, is found in many programs. It has one row
-# for each *word of the table*, and in this row the gradients of all places where the word
-# stands are added up, over all samples. *Very* stands at three places of our two reviews,
-# and all three would be shown the same number:
+# **embedding.weight.grad, indexed with the ids**, is used in many programs.
+# ``embedding.weight.grad`` has one row for each *word of the table*. In this row the
+# gradients of all places of the word are added up, over all samples. *Very* occurs at
+# three places in our two reviews, and all three would get the same row:
 
 model.zero_grad()
 model(ids).backward(v)
@@ -243,11 +245,11 @@ by_row = embed.weight.grad[ids]
 print(torch.equal(by_row[1, 2], by_row[1, 3]), torch.equal(by_row[0, 3], by_row[1, 2]))
 
 # %%
-# **A network that is too sure.** We have trained with a strong ``weight_decay``, and not
-# for its own sake. Without it the network goes on making its scores larger, until most of
-# the ``tanh`` are nearly flat. Then the slope at a review says little about a step as long
-# as an exchange of words. Here is how well the estimates at the third place agree with the
-# trials, as a correlation over all reviews, for both networks:
+# **A network that is too sure.** We have trained with a strong ``weight_decay`` for a
+# reason. Without weight decay the network goes on making its scores larger, until most of
+# the ``tanh`` are nearly flat. Then the slope at a review says little about a step as
+# long as an exchange of words. Here is how well the estimates at the third place agree
+# with the trials, as a correlation over all reviews, for both networks:
 
 
 def agreement(embed, head):
@@ -273,12 +275,12 @@ slopes = slope(embed, head), slope(sure_embed, sure_head)
 print(f"median slope of a tanh: {slopes[0]:.1f}, {slopes[1]:.2f}")
 
 # %%
-# **An in-place sum on the vectors.** A program that mixes a picture into the vectors writes
-# ``inputs_embeds += …``. It runs in full fine-tuning, and with LoRA it raises. There the
-# table is frozen, and what it gives has no history. Hugging Face's
-# ``enable_input_require_grads`` calls ``requires_grad_()`` on it, which makes a
-# :term:`leaf` of it, and a leaf may not be changed in place. Write ``e = e + image``, which
-# serves both:
+# **An in-place sum on the vectors.** A program that mixes a picture into the vectors
+# writes ``inputs_embeds += …``. This line runs in full fine-tuning, but with LoRA it
+# raises an error. With LoRA the table is frozen, and so its output has no graph. Hugging
+# Face's ``enable_input_require_grads`` calls ``requires_grad_()`` on this output. The
+# output is then a :term:`leaf` that requires a gradient, and such a leaf may not be
+# edited in place. Write ``e = e + image``, which works in both cases:
 
 frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
 for table in (embed, frozen):
@@ -292,13 +294,13 @@ for table in (embed, frozen):
 # %%
 # .. admonition:: Try it
 #
-#    In the second review, *plot is very very dull*, look for the exchange that the estimate
-#    likes best. Is it the one that you would have chosen, and does it turn the network
-#    round?
+#    In the second review, *plot is very very dull*, look for the exchange that the
+#    estimate likes best. Would you have chosen the same exchange, and does it change the
+#    network's mind?
 #
 # .. dropdown:: Answer
 #
-#    We try it:
+#    We try the exchange:
 
 place, new = divmod(estimate[1].argmin().item(), len(words))
 exchanged = texts[1].split()
@@ -309,9 +311,9 @@ print(" ".join(exchanged), "-> kind" if now else "-> unkind")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient of the table is compared with those of the places, added up by id, and a
-#    single entry with a difference quotient in float64. The integrated gradients add up to
-#    the change of the score.
+#    We compare the gradient of the table with the gradients of the places, added up by
+#    id, and a single entry with a difference quotient in float64. We check that the
+#    integrated gradients add up to the change of the score.
 
 added = torch.zeros(11, 4).index_add(0, ids.flatten(), gradient.flatten(0, 1))
 torch.testing.assert_close(embed.weight.grad, added)

@@ -4,12 +4,12 @@ r"""
 I optimise the image, not the weights: FGSM, PGD, style transfer
 ================================================================
 
-You have a trained network, and this time the weights are to stay as they are. What you
-want to change is the *picture*.
+You have a trained network, and this time the weights should stay as they are. You want to
+change the *picture* instead.
 
 .. admonition:: Part of the picture never changes?
 
-   A ``clamp`` inside of the loss has the slope 0 for each pixel that is outside, and
+   A ``clamp`` inside the loss has the slope 0 for each pixel outside its limits, and
    nothing pulls such a pixel back. Give the network the picture as it is, and clamp
    *after* the step:
 
@@ -20,19 +20,20 @@ want to change is the *picture*.
           picture.clamp_(0, 1)
 
 You may want to fool the network with a change that nobody sees, to paint a photograph in
-the style of another, or to find the input that it likes best. It is the training loop that
-you know, with the picture in the place of the weights. All the same, most first attempts
-stop in the second step, because ``x.grad`` is None, or because the picture may not be
-changed.
+the style of another, or to find the input that the network likes best. You write the
+training loop that you know, with the picture in place of the weights. But first attempts
+often stop in the second step, because ``x.grad`` is None, or because the picture may not
+be changed.
 """
 
 # %%
 # A network to fool
 # -----------------
 #
-# Five pictures of 8×8 pixels, and a small convolutional network with three classes. It has
-# not been trained, so what it says about them is arbitrary. But it says something, and we
-# try to make it say something else. ``requires_grad_(False)`` freezes the weights:
+# We take five pictures of 8×8 pixels, and a small convolutional network with three
+# classes. The network has not been trained, so its labels for the pictures are arbitrary.
+# But it gives each picture a label, and we try to change these labels.
+# ``requires_grad_(False)`` freezes the weights:
 
 import torch
 from torch import nn
@@ -45,10 +46,10 @@ images = torch.rand(5, 1, 8, 8)
 label = model(images).argmax(1)
 
 # %%
-# What we need in each step is the gradient of each picture's loss with respect to this
-# picture. There is a loss for each, so ``losses`` has the shape ``(5,)``, and ``v`` is
-# ones. They ask for the gradient of the sum. In ``eval`` mode no picture looks at another
-# one, and so each gets its own gradient (:ref:`ones`):
+# In each step we need the gradient of each picture's loss with respect to this picture.
+# There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` is
+# ones, which ask for the gradient of the sum. In ``eval`` mode no picture influences
+# another, and so each picture gets its own gradient (:ref:`ones`):
 
 
 def slope(x):
@@ -59,14 +60,15 @@ def slope(x):
 
 # %%
 # The trick is in the first line of ``slope``. ``detach`` makes a new tensor without a
-# history, which is a leaf, and ``requires_grad_`` lets it ask for a gradient. So each step
-# starts a new graph at the picture of that moment.
+# graph, which is a leaf, and ``requires_grad_`` makes it require a gradient. So each step
+# starts a new graph at the current picture.
 #
-# Now two attacks. *FGSM* takes a single step, not along the gradient but along its *sign*,
-# so that every pixel changes by the same small amount epsilon (Goodfellow et al., 2014).
-# *PGD* takes twenty smaller steps, and after each pushes the picture back into the box of
-# size epsilon around the original (Madry et al., 2017). Both go *up* the loss of the label
-# that the network gives now. (For a wrong label of your choice, go down its loss.)
+# Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
+# *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
+# 2014). *PGD* takes twenty smaller steps, and pushes the picture after each step back
+# into the box of size epsilon around the original (Madry et al., 2017). Both go *up* the
+# loss of the label that the network gives now. If you want a particular wrong label, go
+# down the loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -86,7 +88,7 @@ print("labels changed:", (model(pgd).argmax(1) != label).sum().item(), "of 5")
 
 # %%
 # The loss has risen with one step, and more with twenty, and the network has changed its
-# mind. Here are the first picture, the same after the attack, and the difference:
+# mind. Here are the first picture, the same picture after the attack, and the difference:
 
 import matplotlib.pyplot as plt
 
@@ -105,17 +107,17 @@ for ax, (name, panel) in zip(axes, panels.items(), strict=True):
 title = figure.suptitle("A change of at most 0.2 in each pixel")
 
 # %%
-# Would the *mean* of the losses have done, in place of ones? For the sign, yes, since
-# dividing by 5 changes no sign. For a step along the gradient itself it would not. The step
-# would depend on how many pictures you attack at once.
+# Could you use the *mean* of the losses in place of ones? For the sign you could, since
+# dividing by 5 changes no sign. For a step along the gradient itself you should not,
+# because the step would depend on how many pictures you attack at once.
 #
 # What goes wrong in the second step
 # ----------------------------------
 #
-# Without ``slope``, people write the loop by hand, and there are two natural ways to change
-# the picture. ``x += ...`` is refused, because ``x`` is a leaf that asks for a gradient.
-# ``x = x + ...`` is not refused. But what it returns is a *result*, and results keep no
-# ``.grad``, so it is None in the second step:
+# Without ``slope``, people write the loop by hand, and there are two natural ways to
+# change the picture. PyTorch refuses ``x += ...``, because ``x`` is a leaf that requires
+# a gradient. It does not refuse ``x = x + ...``. But the new ``x`` is a *result*, and
+# results keep no ``.grad``, so ``x.grad`` is None in the second step:
 
 x = images.clone().requires_grad_()
 F.cross_entropy(model(x), label).backward()
@@ -127,14 +129,15 @@ x = x + 0.02 * x.grad.sign()
 print("leaf:", x.is_leaf)
 
 # %%
-# There are two ways out: a new leaf in each step, as in ``slope``, or the change under
-# ``no_grad``, as in the style transfer below.
+# There are two remedies. Make a new leaf in each step, as in ``slope``, or change the
+# leaf under ``no_grad``, as in the style transfer below.
 #
 # **The attack does nothing.** If the pictures are rounded to bytes on their way in, the
-# slope of ``round`` is 0, and so is every gradient. (``argmax``, NumPy or a JPEG file end
-# the graph altogether, and ``autograd.grad`` raises.) For bytes, pass the gradient straight
-# through, as if nothing had been rounded (:ref:`quantized`). Does any slope arrive, without
-# this and with it?
+# slope of ``round`` is 0, and so is every gradient. ``argmax``, NumPy or a JPEG file cut
+# the graph altogether, and then ``autograd.grad`` raises an error. For bytes, pass the
+# gradient straight through, as if nothing had been rounded (:ref:`quantized`). We print
+# whether any gradient arrives, first with the rounding alone and then with the
+# straight-through estimate:
 
 bytes_of = images.clone().requires_grad_()
 for quantised in (
@@ -146,12 +149,13 @@ for quantised in (
 
 # %%
 # **The attack trains the network.** ``loss.backward()`` also fills the ``.grad`` of every
-# weight that is not frozen, and the next training step uses it, unless ``zero_grad`` comes
-# first. Frozen weights get nothing, and their part of the work is not even done. If they
-# have to stay trainable, as in adversarial training, ``autograd.grad`` with respect to the
-# picture leaves them alone. (Attack in ``eval()`` mode, so that BatchNorm's averages are
-# not moved, and then train on ``x.detach()``.) Here is what ``.grad`` holds with frozen
-# weights, and with trainable ones after a call of ``slope``:
+# weight that is not frozen, and the next training step uses it, unless ``zero_grad``
+# comes first. Frozen weights get no gradient, and PyTorch does not even compute one. If
+# the weights have to stay trainable, as in adversarial training, ``autograd.grad`` with
+# respect to the picture leaves their ``.grad`` alone. In adversarial training, attack in
+# ``eval()`` mode, so that the averages of BatchNorm do not move, and then train on
+# ``x.detach()``. Here are the ``.grad`` of the frozen weights, and the ``.grad`` of
+# trainable weights after a call of ``slope``:
 
 print({p.grad for p in model.parameters()})
 model.requires_grad_(True)
@@ -162,10 +166,11 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 # Style transfer
 # --------------
 #
-# The second program paints. A picture is to keep the *features* of one photograph, and to
-# have the *Gram matrix* of another one's features, which says which features occur together
-# and is taken for its style. Both are targets, and the picture is the leaf. Many people end
-# up with ``retain_graph=True`` here, because without it the second step raises an error:
+# The second program paints. A picture should keep the *features* of one photograph, and
+# get the *Gram matrix* of the features of a second picture. The Gram matrix says which
+# features occur together, and it stands for the style. Both are targets, and the picture
+# is the leaf. Many people end up with ``retain_graph=True`` here, because without it the
+# second step raises an error:
 
 features = model[:2]
 
@@ -185,12 +190,12 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style asked for a gradient.
-# (Weights of the features that are not frozen would give it one, too.) Each ``backward``
-# walks into this graph as well, and the first walk frees it. With ``retain_graph=True`` the
-# program runs, and does work for a target that nobody wants to change. A target is a
-# constant, so compute it once and under ``no_grad``. Then no flag is needed. The optimizer
-# gets the picture as its only parameter:
+# The flag hides the reason. The *target* has a graph, since the style requires a
+# gradient. Weights of the features that are not frozen would also give it a graph. Each
+# ``backward`` goes back through this graph as well, and the first one frees it. With
+# ``retain_graph=True`` the program runs, but it does unnecessary work for a target that
+# should not change. A target is a constant, so compute it once, under ``no_grad``. Then
+# you need no flag. The optimizer gets the picture as its only parameter:
 
 with torch.no_grad():
     target, kept = gram(features(style)), features(content)
@@ -198,8 +203,8 @@ picture = content.clone().requires_grad_()
 optimizer = torch.optim.Adam([picture], lr=0.02)
 
 # %%
-# In each step you clamp the picture to the range of pixels, under ``no_grad``, which is
-# where a leaf may be changed:
+# In each step, clamp the picture to the range of pixels under ``no_grad``, where a leaf
+# may be edited in place:
 
 for step in range(101):
     optimizer.zero_grad()
@@ -217,13 +222,14 @@ print("last loss below 0.2:", loss.item() < 0.2)
 # What to watch for
 # -----------------
 #
-# - **A clamp inside of the graph** (``model(x.clamp(0, 1))``) has the slope 0 for each
-#   pixel that is outside, and nothing pulls such a pixel back. Clamp after the step. The
-#   cell below pulls four pixels, of which two begin outside, towards 0.5 in both ways.
-# - **Momentum.** Adam and SGD with momentum push on against the clamp for some steps. PGD
-#   has none, and its size of a step is known in advance.
+# - **A clamp inside the graph**, as in ``model(x.clamp(0, 1))``, has the slope 0 for each
+#   pixel outside the limits, and nothing pulls such a pixel back. Clamp after the step.
+#   The cell below pulls four pixels towards 0.5 in both ways. Two of the pixels begin
+#   outside.
+# - **Momentum.** Adam and SGD with momentum keep pushing against the clamp for some
+#   steps. PGD has no momentum, and you know the size of its steps in advance.
 # - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
-#   function that you differentiate. Then epsilon is a number of brightness, and not one of
+#   function that you differentiate. Then epsilon is measured in brightness, and not in
 #   standard deviations.
 
 for where in ("in the loss", "after the step"):
@@ -242,15 +248,15 @@ for where in ("in the loss", "after the step"):
 # %%
 # .. admonition:: Try it
 #
-#    Let the network say class 0 to all five pictures. What has to change in the loop of
-#    PGD, and may epsilon stay as it is?
+#    Make the network choose class 0 for all five pictures. What has to change in the loop
+#    of PGD, and may epsilon stay as it is?
 #
 # .. dropdown:: Answer
 #
-#    The loss is taken at the class that you want, and the step goes down instead of up.
-#    With epsilon 0.2 all five pictures follow here. Not every picture does. With twenty
-#    other networks it was about three in four of the pictures that had another label
-#    before, and for the rest the box or the number of steps was too small.
+#    Take the loss of the class that you want, and step down instead of up. With epsilon
+#    0.2 this works for all five pictures here. It does not work for every picture. With
+#    twenty other networks it worked for about three in four of the pictures that had
+#    another label before. For the others the box or the number of steps was too small.
 
 wanted = torch.zeros_like(label)
 towards = images
@@ -265,10 +271,10 @@ print(model(towards).argmax(1).tolist())
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient of the style loss with respect to the features ``F``, of which there are
-#    ``N``, is compared with :math:`4(G-T)F/N` in float64. Each picture's gradient is
-#    compared with that of the picture on its own, and the boxes and the order of the losses
-#    are asserted.
+#    We compare the gradient of the style loss with respect to the ``N`` features ``F``
+#    with :math:`4(G-T)F/N` in float64. We compare the gradient of each picture with the
+#    gradient that the picture gets alone. We also assert the limits of the boxes and the
+#    order of the losses.
 
 target = target.double()
 f = kept.double().flatten(2).requires_grad_()

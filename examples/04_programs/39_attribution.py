@@ -17,9 +17,9 @@ others, for every picture of the batch.
 # -----------------
 #
 # The photographs show a ring or a cross somewhere on a noisy background. Two people took
-# them. The one who photographed the crosses has a logo of four short bars, which is in the
-# lower right corner of each of those pictures. We make such pictures, and choose for rings
-# and for crosses how many of the pictures carry the logo:
+# them. The one who photographed the crosses has a logo of four short bars, which is in
+# the lower right corner of each picture of a cross. We make such pictures, and choose for
+# rings and for crosses which share of the pictures has the logo:
 
 import copy
 
@@ -46,8 +46,9 @@ def photographs(count, logo, seed):
 
 
 # %%
-# The network is a small convolutional one. We split it in two, because Grad-CAM will need
-# what comes out of the last convolution. That is ``features``, and the rest is ``head``:
+# The network is a small convolutional network. We split it into two parts, because
+# Grad-CAM will need the output of the last convolution. The part up to this output is
+# ``features``, and the rest is ``head``:
 
 
 def trained(logo, seed=0):
@@ -68,9 +69,9 @@ def trained(logo, seed=0):
 
 
 # %%
-# As the pictures were collected, no ring has the logo and every cross has it. We test on
-# new pictures of the same collection, and then on pictures by somebody who has no logo.
-# ``right`` rounds to the nearest 5%, because the last digits depend on the processor:
+# In the collection no ring has the logo, and every cross has it. We test on new pictures
+# of the same kind, and then on pictures by somebody who has no logo. ``right`` rounds to
+# the nearest 5%, because the last digits depend on the processor:
 
 
 def right(model, logo):
@@ -87,18 +88,18 @@ print("as collected ", *right(model, collected))
 print("without logo ", *right(model, without))
 
 # %%
-# As soon as the logo is missing, this network takes nearly every cross for a ring. (Of six
-# that began with other weights, one did not, as we shall see.) The test on the same
-# collection could not show this. A map can.
+# As soon as the logo is missing, this network takes nearly every cross for a ring. Of six
+# networks that began with different weights, one did not depend on the logo, as we shall
+# see. The test on pictures of the same collection could not show the mistake. A map can.
 #
 # The program
 # -----------
 #
-# This function draws four maps for a batch of pictures, and is the part to take along. It
-# wants a network in two parts, ``features`` and ``head``, in ``eval`` mode, and pictures of
-# the dtype and on the device of their weights. ``classes`` says for each picture which
-# class we ask about. There are B pictures and two classes, so the scores have the shape
-# ``(B, 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures
+# This function computes four maps for a batch of pictures, and you can copy it. It takes
+# a network in two parts, ``features`` and ``head``, in ``eval`` mode, and pictures with
+# the dtype and the device of the weights. ``classes`` says for each picture which class
+# we ask about. There are B pictures and two classes, so the scores have the shape ``(B,
+# 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures
 # through the network at once, so pass few large pictures at a time:
 
 
@@ -127,15 +128,15 @@ def explain(features, head, images, classes, steps=64):
 
 
 # %%
-# All of it comes from three :term:`vector-Jacobian products <vector-Jacobian product>`. In
-# each row ``v`` has its 1 at one class, so what is differentiated is the sum over the batch
-# of one score for each picture. No picture looks at another, so each gets the gradient of
-# its own score.
+# All four maps come from three :term:`vector-Jacobian products <vector-Jacobian
+# product>`. In each row ``v`` has its 1 at one class, so we differentiate the sum over
+# the batch of one score for each picture. No picture influences another, so each picture
+# gets the gradient of its own score.
 #
 # Four maps of one picture
 # ------------------------
 #
-# We ask about ten crosses with their logo, and why they are called crosses:
+# We take ten crosses with their logo, and ask why the network calls them crosses:
 
 images, kind = photographs(30, collected, seed=2000)
 images = images[kind == CROSS][:10]
@@ -186,23 +187,25 @@ for name, part in before.items():
 # %%
 # Read each map as an answer to its own question.
 #
-# - The **gradient** says how the score would change if a pixel became a little brighter. It
-#   does not ask whether there is anything in that pixel now, and so it can be strong
+# - The **gradient** says how the score would change if a pixel became a little brighter.
+#   It does not depend on whether the pixel shows anything now, and so it can be large
 #   where there is nothing to see.
 # - **Gradient times input** multiplies each slope by the brightness that the pixel has. A
 #   pixel that is exactly 0 gets 0 in any case.
 # - **Integrated gradients** (Sundararajan et al., 2017) take the mean of the slopes while
-#   the picture is faded in from black, and multiply it by the picture. Then the entries add
-#   up to what the picture has changed in the score, as we are about to see.
-# - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the pixels.
-#   It averages the slope of each map over its places, and adds the maps with these
-#   weights. It is coarser, because the feature maps are, here half as fine as the picture.
+#   the picture is faded in from black, and multiply it by the picture. Then the entries
+#   add up to the change of the score from the black picture to the whole one, as we are
+#   about to see.
+# - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the
+#   pixels. It averages the slope of each map over its places, and adds the maps with
+#   these weights. Its map is coarser, because the feature maps are coarser, with half as
+#   many pixels in each direction here.
 #
 # Do the parts add up?
 # --------------------
 #
-# If the entries are shares in the score, their sum should be the score, less the score
-# of a black picture. We try this for the picture that is drawn above:
+# If the entries are shares of the score, their sum should be the score minus the score of
+# a black picture. We try this for the picture that is drawn above:
 
 with torch.no_grad():
     black = torch.zeros_like(images)
@@ -213,16 +216,15 @@ for name in ("gradient × input", "integrated gradients"):
 
 # %%
 # Integrated gradients add up, as exactly as the 64 steps allow. Gradient times input does
-# not. It measures the slope at the finished picture only, and multiplies as if it had been
-# as steep all the way from black.
+# not. It measures the slope only at the whole picture, and multiplies as if the slope
+# were the same all the way from black.
 #
 # What the map is good for
 # ------------------------
 #
-# The maps have given us a suspicion, that the network reads the logo. A map alone proves
-# nothing, but a suspicion can be tested. We put the logo on rings, and we train another
-# network for which the logo means nothing, because every other picture of each kind carries
-# it:
+# The maps make us suspect that the network reads the logo. A map alone proves nothing,
+# but we can test the suspicion. We put the logo on rings. We also train another network,
+# for which the logo means nothing, because every other picture of each kind has it:
 
 on_rings, every_other = (1, 0), (0.5, 0.5)
 cured = trained(every_other)
@@ -233,11 +235,11 @@ print("second, logo on rings  ", *right(cured_model, on_rings))
 print("second, without logo   ", *right(cured_model, without))
 
 # %%
-# The first network goes by the logo alone: it takes rings with the logo for crosses, and
-# crosses without it for rings. The second does not. Its maps of the same pictures have
-# moved to the cross, and the logo in the corner is left alone. (Five others, trained like
-# the second from other weights, were right about 95% or more of each kind. The part of
-# their maps in the corner was between 2% and 25%.)
+# The first network looks only at the logo: it takes rings with the logo for crosses, and
+# crosses without the logo for rings. The second does not. Its maps of the same pictures
+# have moved to the cross, and ignore the logo in the corner. Five other networks, trained
+# like the second one from different weights, were right about 95% or more of each kind.
+# The part of their maps in the corner was between 2% and 25%.
 
 cured_maps = explain(*cured, images, classes)
 draw(images, cured_maps, "What speaks for a cross now: the cross")
@@ -247,11 +249,12 @@ for name, part in after.items():
     print(f"{name:21} {5 * round(20 * part)}%")
 
 # %%
-# The absolute map, in the last panel, shows where the score is sensitive, but not in which
-# direction. The violet and the orange pixels of the second panel look alike in it.
+# The absolute map, in the last panel, shows where the score is sensitive, but not in
+# which direction. The violet and the orange pixels of the second panel look alike in this
+# map.
 #
-# Would another network have done the same? Six networks, trained on the collection as it
-# was, differ only in the weights that they begin with:
+# Would another network have done the same? We train six networks on the original
+# collection. They differ only in the weights that they begin with:
 
 starts = {}
 print("start  crosses right without logo  in the corner")
@@ -264,18 +267,19 @@ for seed in range(6):
 
 # %%
 # One of the six, number 1, does not depend on the logo. It is right about every cross
-# without it, and its map has about a fifth in the corner, not far above the eighth that is
-# the corner's part of the area. So a logo in the pictures does not say that *your* network
-# has read it, and the map of one network says nothing about the next.
+# without the logo. About a fifth of its map is in the corner, which is not far above an
+# eighth, the corner's share of the area. So a logo in the pictures does not say that
+# *your* network has read it, and the map of one network says nothing about the next.
 #
 # One score, or a difference of two?
 # ----------------------------------
 #
-# With a 1 at *cross* you ask what raises the score of a cross. The decision does
-# not depend on this score, but on the *difference* to that of a ring. A pixel that raises
-# both by the same amount has decided nothing. To ask about the decision, pass
-# :math:`+1` for the one class and :math:`-1` for the other. Since each map is linear in
-# ``v``, the map of the difference is the difference of the two maps:
+# With a 1 at *cross* you ask what raises the score of a cross. The decision does not
+# depend on this score alone, but on the *difference* between this score and the score of
+# a ring. A pixel that raises both scores by the same amount has decided nothing. To ask
+# about the decision, pass :math:`+1` for one class and :math:`-1` for the other. Since
+# each map is linear in ``v``, the map of the difference is the difference of the two
+# maps:
 
 
 def logo_part(v):
@@ -290,16 +294,17 @@ print("logo for cross", parts[0] > 0, " for ring", parts[1] > 0)
 print("v = +1, -1 gives the difference:", abs(parts[2] - parts[0] + parts[1]) < 1e-3)
 
 # %%
-# In this picture the logo speaks for a cross and also against a ring. With more classes
-# choose the class that you wonder about, *why a cross, and not a ring?*, and its rival.
+# In this picture the logo speaks for a cross and also against a ring. With more classes,
+# choose the class that you wonder about and its rival, as in *why a cross, and not a
+# ring?*
 #
 # Grad-CAM in a model that you cannot split
 # -----------------------------------------
 #
-# If the model is one object from a library, a forward hook keeps what comes out of the
-# layer, and ``autograd.grad`` differentiates with respect to it in the middle of the
-# graph. (The layer has to be one that runs once. The images ask for a gradient, so that
-# there is a graph even if all weights are frozen.)
+# If the model is one object from a library, a forward hook keeps the output of the layer,
+# and ``autograd.grad`` differentiates with respect to this output in the middle of the
+# graph. The layer has to run only once in a forward pass. We make the images require a
+# gradient, so that there is a graph even if all weights are frozen:
 
 
 def feature_maps_and_gradient(model, layer, images, v):
@@ -319,17 +324,17 @@ by_hook = interpolate(by_hook, size=images.shape[2:], mode="nearest")
 print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 
 # %%
-# ``v`` belongs to the scores in both ways. What arrives at the feature maps is another
-# tensor, of their shape. It is the ``v`` that the head has sent back to them. (If the
-# layer after the hook works in place, as ``nn.ReLU(inplace=True)`` does, read
-# :ref:`module-hook-relu` first.)
+# ``v`` belongs to the scores in both ways. A different tensor arrives at the feature
+# maps. It has their shape, and it is the ``v`` that the head has sent back to them. If
+# the layer after the hook works in place, as ``nn.ReLU(inplace=True)`` does, read
+# :ref:`module-hook-relu` first.
 #
 # In Captum
 # ---------
 #
-# The library Captum has these maps under the following names (read in its sources in
-# November 2026; it is not used here). There ``target`` is the class, and takes the place of
-# our ``v``:
+# The library Captum has these maps under the following names. We do not use Captum here,
+# but have read its sources, in November 2026. In Captum ``target`` is the class, and
+# takes the place of our ``v``:
 #
 # ==========================  ==========================================================
 # on this page                in Captum
@@ -347,16 +352,16 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # What to watch for
 # -----------------
 #
-# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures
-# of the batch, and a map contains parts of other pictures. With Dropout in ``train()`` each
-# call draws another mask, so that you get another map each time, and the maps of one call
-# of ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
+# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures of
+# the batch, and a map contains parts of other pictures. With Dropout in ``train()`` each
+# call draws a different mask. So you get a different map each time, and the maps from one
+# call of ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
 # (:ref:`mixing-samples`).
 #
 # **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in
-# ``x.grad``, but adds a gradient to every weight of the network that is not frozen. The
-# next training step would use it, if nobody empties it. ``autograd.grad`` leaves the
-# weights alone:
+# ``x.grad``, but adds a gradient to every weight of the network that is not frozen. If
+# you do not empty these gradients, the next training step uses them. ``autograd.grad``
+# leaves the weights alone:
 
 model.zero_grad()
 x = images.clone().requires_grad_()
@@ -368,10 +373,11 @@ print("after backward     ", features[0].weight.grad is not None)
 
 # %%
 # **What 0 means.** Suppose that the same pictures are stored with 1 added to each pixel,
-# and that the network subtracts it again. Its scores are the same, and so is the gradient.
-# Gradient times input is another map, because every pixel has another brightness to
-# multiply with. Integrated gradients change, too, unless they now begin at a picture of
-# ones, which is what black has become. So say what your 0 is, or which baseline you took:
+# and that the network subtracts it again. Its scores are the same, and so is the
+# gradient. Gradient times input gives a different map, because the brightness of every
+# pixel is different. Integrated gradients change, too, unless they now begin at a picture
+# of ones, because black is now 1. So say what 0 means in your pictures, or which baseline
+# you took:
 
 z = (images + 1).requires_grad_()
 (shifted,) = torch.autograd.grad(model(z - 1), z, cross.expand(10, 2))
@@ -382,27 +388,29 @@ print("same gradient × input", same)
 
 # %%
 # **Colours.** A colour picture has three channels, so a map has three numbers for each
-# pixel. Adding them and then taking the absolute value is not the same as the other way
-# round, because channels of opposite signs cancel in the first. Whichever you choose,
-# choose it for all the maps that you compare.
+# pixel. If you add them and then take the absolute value, channels of opposite signs
+# cancel. If you take the absolute values first, they do not. Whichever you choose, choose
+# it for all the maps that you compare.
 #
-# **A softmax before the scores** changes the question, and where the network is certain,
-# the map goes dark: :ref:`map-after-softmax`.
+# **A softmax before the scores** changes the question, and if the network is certain, the
+# map goes dark (:ref:`map-after-softmax`).
 #
 # .. admonition:: Try it
 #
-#    Ask the first network about *rings* with the logo (``photographs(30, on_rings, 2000)``,
-#    and ``RING`` as the class). On which side is the logo in the maps now? And what
-#    happens to the crosses without a logo if a few of the crosses in the training pictures
-#    had none either, ``logo=(0, 0.9)`` for example?
+#    Ask the first network about *rings* with the logo. Use ``photographs(30, on_rings,
+#    2000)``, and ``RING`` as the class. Does the logo in the maps now speak for the ring
+#    or against it? And is a network right about crosses without a logo if a few of the
+#    crosses in its training pictures had no logo, as with ``logo=(0, 0.9)``?
 #
 # .. dropdown:: Answer
 #
-#    Against the ring: added up, the corner is negative in all four maps. (In the maps of
-#    number 1, which does not depend on the logo, it is negative in two.) And a few are
-#    enough. If one cross in ten has no logo in training, the network has to look at the
-#    shape as well, and then it is right about most crosses without a logo. We tried it.
-#    (Five others, with other weights at the start, were right about 75% to 100% of them.)
+#    The logo speaks against the ring: in all four maps the entries in the corner add up
+#    to a negative number. In the maps of network number 1, which does not depend on the
+#    logo, the sum is negative in two of the four maps. And a few crosses without a logo
+#    are enough. If one cross in ten has no logo in training, the network has to look at
+#    the shape as well, and then it is right about most crosses without a logo, as the
+#    output shows. Five other networks, with different weights at the start, were right
+#    about 75% to 100% of them.
 
 logo_rings, kind = photographs(30, on_rings, seed=2000)
 logo_rings = logo_rings[kind == RING][:10]
@@ -415,12 +423,13 @@ print("one cross in ten without a logo:", few > 70)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each map is compared with one for a single picture and its own score, without a ``v``,
-#    and some entries of the gradient with small steps in double precision. The
-#    sums of the integrated gradients, the shares of the corner, the six networks, the hook
-#    (with a frozen model, too) and the linearity in ``v`` are asserted. ``explain`` is run
-#    in bfloat16, on the ``meta`` device in place of another one, and with a head that
-#    begins with a ReLU in place, on pictures that ask for a gradient themselves.
+#    We compare each map with a map that we compute for a single picture and its own
+#    score, without a ``v``. We compare some entries of the gradient with small steps in
+#    double precision. We assert the sums of the integrated gradients, the shares of the
+#    corner, the six networks, the hook, also with a frozen model, and the linearity in
+#    ``v``. We run ``explain`` in bfloat16, on the ``meta`` device to stand for another
+#    device, and with a head that begins with a ReLU in place, on pictures that require a
+#    gradient themselves.
 
 for i in (0, 7):
     alone = images[i : i + 1].clone().requires_grad_()

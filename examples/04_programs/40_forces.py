@@ -7,8 +7,8 @@ Forces −∂E/∂R and surface normals for a batch
 You have an energy, from a formula or from a network that has learned it, and you want to
 know how the atoms move. The force on each atom is minus the slope of the energy with
 respect to the position of the atom, because things fall downhill. There is an energy for
-each molecule of a batch, so ``backward`` asks for a ``v``. And this time you can put even
-the minus into ``v``.
+each molecule of a batch, so ``backward`` asks for a ``v``. You can even put the minus
+into this ``v``.
 
 If you only want the forces, these lines are all that you need, for a whole batch at once:
 
@@ -18,20 +18,20 @@ If you only want the forces, these lines are all that you need, for a whole batc
    E = energy(R)  # (B,), one energy for each molecule
    force = -torch.autograd.grad(E.sum(), R)[0]  # (B, atoms, 3)
 
-One call is enough as long as no molecule's energy depends on the atoms of another molecule.
-If your model contains BatchNorm, call ``model.eval()`` first. A loop with one call for each
-molecule gives the same numbers, but goes back through the whole batch in each call, so that
-twice as many molecules take about four times as long.
+One call is enough as long as no molecule's energy depends on the atoms of another
+molecule. If your model contains BatchNorm, call ``model.eval()`` first. A loop with one
+call for each molecule gives the same numbers, but each call goes back through the whole
+batch. So twice as many molecules take about four times as long.
 """
 
 # %%
 # The energy of a molecule
 # ------------------------
 #
-# Atoms that are far apart attract each other weakly, and atoms that are too near push each
-# other away strongly. Here is the classical formula for their energy (Lennard-Jones). Its
-# units are chosen so that the energy of two atoms is lowest at the distance 1, where it is
-# −1:
+# Atoms that are far apart attract each other weakly, and atoms that are too close repel
+# each other strongly. Here is the classical Lennard-Jones formula for their energy. We
+# have chosen the units so that the energy of two atoms is lowest at the distance 1, where
+# it is −1:
 #
 # .. math::
 #
@@ -51,8 +51,9 @@ corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 R = corners + 0.2 * torch.randn(5, 4, 3)
 
 # %%
-# ``energy`` takes a batch of molecules, positions of shape ``(B, atoms, 3)``, and returns
-# one number for each. Any function of this kind will do in its place, a network as well.
+# ``energy`` takes the positions of a batch of molecules, of shape ``(B, atoms, 3)``, and
+# returns one number for each molecule. You can use any other function of this kind in its
+# place, for example a network.
 #
 # All forces in one call
 # ----------------------
@@ -67,13 +68,13 @@ force = R.grad
 print(tuple(force.shape))
 
 # %%
-# What ``backward`` has computed is the gradient of *minus the sum* of the five energies.
-# Each molecule still got its own forces, because no molecule looks at another one: the
-# energy of the second does not depend on where the atoms of the first are, and adds
-# nothing there (:ref:`ones`).
+# ``backward`` has computed the gradient of *minus the sum* of the five energies. Each
+# molecule still gets its own forces, because no molecule influences another. The energy
+# of the second molecule does not depend on the positions of the first, and so it adds
+# nothing to the gradient there (:ref:`ones`).
 #
-# So ``E.sum()`` gives the same as ``v``, and a loop over the molecules gives it, too, with
-# five walks through the whole batch instead of one:
+# So ``E.sum()`` gives the same forces as ``v``. A loop over the molecules also gives
+# these forces, with five backward passes through the whole batch instead of one:
 
 R = R.detach().requires_grad_()
 E = energy(R)
@@ -88,15 +89,15 @@ print(torch.allclose(by_sum, force), torch.allclose(-torch.stack(one_by_one), fo
 print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# If this fails for a network of yours, its energy depends on where the molecule is in
-# space, and not only on the distances inside of it.
+# If this fails for your own network, its energy depends on the place of the molecule in
+# space, and not only on the distances between its atoms.
 #
 # Downhill
 # --------
 #
 # Now we follow the forces, all five molecules at once, and see where they end. Four atoms
-# can all touch one another, like four balls in a heap. These are six pairs, each with the
-# energy −1. Will they find it?
+# can all touch one another, like four balls in a heap. There are six pairs, each with the
+# energy −1. Will the atoms find this arrangement?
 
 path = []
 with torch.no_grad():
@@ -120,18 +121,18 @@ ax.set_xlabel("step")
 title = ax.set_title("Energies of five molecules fall to -6: six touching pairs")
 
 # %%
-# The loop contains the usual three steps: ask for the gradient, move without a graph, and
-# start again from a new leaf. The ``clamp`` limits each slope, because otherwise atoms that
-# begin too near to each other would be shot away.
+# The loop contains the usual three steps: compute the gradient, move without a graph, and
+# start again from a new leaf. The ``clamp`` limits each slope, because otherwise atoms
+# that begin too close to each other would fly apart.
 #
 # Training on forces
 # ------------------
 #
-# Networks for energies are trained on forces as well, since each molecule has one energy,
-# but three numbers of force for every atom. Then the loss is made of forces, which are
-# derivatives already, and has to be differentiated once more. For that, the forces need a
-# graph, and they have none unless you ask for it with ``create_graph=True``. The network
-# here has a single parameter, the ``stiffness``:
+# Networks for energies are often trained on forces as well, since a molecule has only one
+# energy, but three components of force for every atom. Then the loss contains forces,
+# which are derivatives already, and you have to differentiate once more. For this the
+# forces need a graph, and they have one only if you pass ``create_graph=True``. Our
+# network has a single parameter, the ``stiffness``:
 
 stiffness = torch.tensor(1.0, requires_grad=True)
 
@@ -147,9 +148,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Without the flag, a loss of forces alone raises, as here. In a sum with a loss of energies
-# nothing raises, and the forces teach nothing. With the flag, the stiffness is found. The
-# forces that were *seen* belong to a stiffness of 2.5:
+# Without the flag, a loss that contains only forces raises an error, as here. If you add
+# it to a loss of energies, there is no error, and the network learns nothing from the
+# forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
+# to a stiffness of 2.5:
 
 seen = 2.5 * force
 optimizer = torch.optim.Adam([stiffness], lr=0.1)
@@ -161,15 +163,15 @@ for _ in range(200):
 print(f"{stiffness.item():.2f}")
 
 # %%
-# ``inputs=[stiffness]`` says who is to get a gradient. Otherwise the positions would
-# collect one, too.
+# With ``inputs=[stiffness]`` only the stiffness gets a gradient. Otherwise the ``.grad``
+# of the positions would be filled, too.
 #
 # Surface normals are the same program
 # ------------------------------------
 #
-# A surface given as :math:`g(p)=0`, for example by a network for signed distances, has the
-# normal :math:`\nabla g`, scaled to length 1. There is one number for each point, and no
-# point looks at another, so ones do it again. Here is an ellipsoid:
+# A surface given as :math:`g(p)=0`, for example by a network for signed distances, has
+# the normal :math:`\nabla g`, scaled to length 1. There is one number for each point, and
+# no point influences another, so a ``v`` of ones is right again. Here is an ellipsoid:
 
 scale = torch.tensor([1.0, 2.0, 3.0])
 points = torch.nn.functional.normalize(torch.randn(6, 3), dim=1) * scale
@@ -183,10 +185,11 @@ print(tuple(normal.shape))
 # What to watch for
 # -----------------
 #
-# **Validation under no_grad.** There the forces fail, because the energy has no graph. Turn
-# recording on around the energy. Under ``inference_mode`` that is not enough
-# (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under it, the validation
-# inside of its ``fit`` does not:
+# **Validation under no_grad.** There the forces fail, because the energy has no graph.
+# Turn recording on around the energy. Under ``inference_mode`` this is not enough
+# (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under ``inference_mode``,
+# and the validation inside ``fit`` does not. Here is the message under ``no_grad``, and
+# the shape of the gradient with recording turned on:
 
 with torch.no_grad():
     try:
@@ -199,10 +202,10 @@ with torch.no_grad():
 
 # %%
 # **A list of energies fills the memory.** Without ``create_graph`` the forces have no
-# graph. But the energy keeps its own, and with it everything saved on paths that the walk
-# to the positions did not take, and so did not free. If you collect energies, keep
-# ``E.detach()``. Do these ask for a gradient: the energy, the force, and the detached
-# energy?
+# graph. But the energy keeps its graph. This graph still holds tensors that were saved on
+# paths that do not lead to the positions, because the backward pass has not freed them.
+# If you collect energies, keep ``E.detach()``. We print whether the energy, the force and
+# the detached energy require a gradient:
 
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 
@@ -218,18 +221,19 @@ distance = ((p[:, None] - p[None]) ** 2).sum(-1).sqrt()
 print(p.grad[0])
 
 # %%
-# **Periodic boxes, and stress.** In a crystal the energy also depends on the box, and its
-# slope there is the stress: :ref:`stress`.
+# **Periodic boxes, and stress.** In a crystal the energy also depends on the box, and the
+# slope with respect to a stretch of the box gives the stress (:ref:`stress`).
 #
 # .. admonition:: Try it
 #
-#    Take five atoms instead of four, and let them settle from a start of your own. Not all
-#    ten pairs can touch in space. What is the lowest energy that you find?
+#    Take five atoms instead of four, and let them settle from a start that you choose.
+#    Not all ten pairs can touch in space. What is the lowest energy that you find?
 #
 # .. dropdown:: Answer
 #
-#    Nine pairs can touch: two heaps of four that share three atoms. The tenth pair is
-#    farther apart and adds a little, so the energy is a little below −9:
+#    Nine pairs can touch, in two heaps of four that share three atoms. The two atoms of
+#    the tenth pair are farther apart and still attract each other a little, so the energy
+#    is a little below −9:
 
 S = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0.5, 0.9, 0], [0.5, 0.3, 0.8], [0.5, 0.3, -0.8]])
 S = S[None]
@@ -243,8 +247,8 @@ print(f"{lowest:.1f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each molecule's forces are compared with those of the molecule alone, and with a
-#    difference quotient of the energy; the normals with their formula, along
+#    We compare the forces of each molecule with the forces that it has alone, and with a
+#    difference quotient of the energy. We compare the normals with their formula, along
 #    :math:`p/\text{scale}^2`.
 
 torch.testing.assert_close(by_sum, force)

@@ -5,10 +5,10 @@ Stress and virial: the derivative of the energy with respect to a zero strain
 =============================================================================
 
 You have a function for the energy of a crystal, and would like to know whether its box is
-too small or too large. The forces cannot tell you this, because they can be zero while the
-whole crystal pushes against its box. What you want is the *stress*, which says how the
-energy changes if the box and the atoms are stretched together. The energy has no variable
-for such a stretch yet. So you add one, a strain of zero, and differentiate with respect to
+too small or too large. The forces cannot tell you this, because they can be zero while
+the whole crystal pushes against its box. You need the *stress*, which says how the energy
+changes if the box and the atoms are stretched together. The energy has no variable for
+such a stretch yet. So you add one, a strain of zero, and differentiate with respect to
 it. One ``backward`` gives the forces and the stress. For a whole batch of crystals, ``v``
 is all ones.
 """
@@ -18,10 +18,10 @@ is all ones.
 # ----------------
 #
 # A batch of B crystals has positions R of shape ``(B, atoms, 3)``, and boxes of shape
-# ``(B, 3, 3)``, whose rows are the edges. We call them ``cell``, C. A *strain*
-# :math:`\varepsilon` is a 3 by 3 matrix for each crystal. It moves every point of space to
-# :math:`1+\varepsilon` times itself, atoms and edges alike. We need it only at zero, where
-# nothing moves:
+# ``(B, 3, 3)``, whose rows are the edges. We write ``cell`` or C for the boxes. A
+# *strain* :math:`\varepsilon` is a 3 by 3 matrix for each crystal. It multiplies every
+# point of space by :math:`1+\varepsilon`, the atoms as well as the edges of the box. We
+# need the strain only at zero, where nothing moves:
 #
 # .. math::
 #
@@ -49,9 +49,10 @@ def energy(R, cell):
 
 
 # %%
-# The function to take along makes the strain, stretches atoms and boxes with it, and asks
-# for both derivatives in one call. There is one energy for each crystal, and no crystal
-# sees another, so with a ``v`` of ones each gets the derivatives of its own energy:
+# The next function makes the strain, stretches atoms and boxes with it, and computes both
+# derivatives in one call. You can copy it. There is one energy for each crystal, and no
+# crystal influences another, so with a ``v`` of ones each crystal gets the derivatives of
+# its own energy:
 
 
 def forces_and_stress(energy, R, cell):
@@ -66,9 +67,9 @@ def forces_and_stress(energy, R, cell):
 
 
 # %%
-# The forces come from an energy whose positions are strained. Are they right? Yes, because
-# at a strain of zero the strained positions *are* the positions, and the way back to R goes
-# through a factor of 1. We take two crystals that are a little out of shape:
+# The forces come from an energy of strained positions. Are these forces right? Yes,
+# because at a strain of zero the strained positions *are* the positions, and their
+# derivative with respect to R is 1. We take two crystals that are a little out of shape:
 
 torch.manual_seed(0)  # the same crystals on every build
 corners = torch.tensor([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]).double()
@@ -80,12 +81,13 @@ print(stress[0].numpy().round(3))
 
 # %%
 # The diagonal is positive: the energy would rise if the box grew, so the crystal pulls
-# inward. And the matrix is symmetric, because turning a crystal costs no energy. A network
-# that was trained to give energies need not know that. For such a one, stretch with
-# ``(strain + strain.mT) / 2``, and you get the symmetric half of the result.
+# inward. And the matrix is symmetric, because rotating a crystal costs no energy. The
+# energy of a trained network need not have this property. In that case stretch with
+# ``(strain + strain.mT) / 2``, and you get the symmetric part of the result.
 #
-# The *pressure* is minus a third of the trace, positive where the crystal pushes outward.
-# As built, both crystals pull. Squeezed to nine tenths in length, they push back:
+# The *pressure* is minus a third of the trace. It is positive if the crystal pushes
+# outward. At their present size both crystals pull inward. If we squeeze them to nine
+# tenths of their length, they push outward:
 
 
 def pressure(R, cell):
@@ -100,9 +102,10 @@ for scale in (1.0, 0.9):
 # Let the box find its size
 # -------------------------
 #
-# Somewhere between there is a box in which the crystal neither pulls nor pushes. We let an
-# optimiser find it. The strain is now a parameter like any other, and so are the positions.
-# One ``backward`` on the energies, again with a one for each, fills both:
+# Between these two sizes there is a box in which the crystal neither pulls nor pushes. We
+# let an optimiser find this box. The strain is now a parameter like any other, and so are
+# the positions. One ``backward`` on the energies, again with a ``v`` of ones, fills the
+# ``.grad`` of both:
 
 strain = torch.zeros_like(cell, requires_grad=True)
 atoms = R.clone().requires_grad_()
@@ -124,8 +127,8 @@ print([round(e, 1) for e in energy(atoms_at_rest, cell_at_rest).tolist()])
 print("volume  ", [round(v, 2) for v in torch.linalg.det(cell_at_rest).tolist()])
 
 # %%
-# The two crystals were out of shape in different ways, and have come to the same energy and
-# the same volume. Here is the pressure on the way:
+# The two crystals were out of shape in different ways, but both have reached the same
+# energy and the same volume. Here is the pressure during the optimisation:
 
 import matplotlib.pyplot as plt
 
@@ -137,16 +140,16 @@ ax.legend()
 title = ax.set_title("The boxes shrink until nothing pulls any more")
 
 # %%
-# (The strain of this loop is not zero any more, so its gradient, divided by the volume, is
-# no longer the stress. ``pressure`` starts from a new zero each time.)
+# In this loop the strain is no longer zero, so its gradient, divided by the volume, is no
+# longer the stress. The function ``pressure`` starts from a new strain of zero each time.
 #
 # Training on stress
 # ------------------
 #
 # A potential is often fitted to stresses that somebody has measured or computed. The loss
-# is then made of derivatives, so these have to be computed with ``create_graph=True``, as
-# for forces (:ref:`forces`). Here the only weight is the depth of the potential. It begins
-# at 1, and the target is twice the stress that belongs to it:
+# then contains derivatives, so you have to compute them with ``create_graph=True``, as
+# for forces (:ref:`forces`). Here the only weight is the depth of the potential. It
+# begins at 1, and the target is twice the stress that belongs to a depth of 1:
 
 depth = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
 optimizer = torch.optim.Adam([depth], lr=0.05)
@@ -166,9 +169,9 @@ print(f"depth {depth.item():.1f}")
 # What to watch for
 # -----------------
 #
-# **The strain has to be there before the distances are computed.** If the energy is made
-# from positions that have never seen the strain, it does not depend on it, and you are
-# told so:
+# **The strain has to be there before the distances are computed.** If you compute the
+# energy from positions that were not strained, it does not depend on the strain, and you
+# get an error:
 
 strain = torch.zeros_like(cell, requires_grad=True)
 E = energy(R.clone().requires_grad_(), cell)
@@ -178,10 +181,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **Atoms without the box, or the box without the atoms.** If you forget one of them, a
-# number comes out and nothing raises. But it is the derivative of something else, in which
-# atoms and box do not stretch together. Only both together give the stress. Here is a
-# third of its trace, for the first crystal:
+# **Atoms without the box, or the box without the atoms.** If you forget one of the two,
+# you get a number and no error. But this number belongs to a change in which atoms and
+# box do not stretch together. You get the stress only if you stretch both. Here is a
+# third of the trace in each case, for the first crystal:
 
 stretch = torch.eye(3).double() + strain
 parts = {}
@@ -198,8 +201,9 @@ for name, strained in {
 # %%
 # **The virial from the forces.** For a molecule without a box the derivative with respect
 # to the strain is :math:`R^\top\,\partial E/\partial R`, a sum over the atoms, and many
-# programs compute it so. In a crystal it is not, because the copies of the atoms pull, too.
-# We compare the two, first in a box so large that no copy is felt, and then in ours:
+# programs compute it in this way. In a crystal the two are different, because the copies
+# of the atoms pull, too. We compare the two, first in a box so large that the copies have
+# no effect, and then in our box:
 
 far = (100 * torch.eye(3).double()).repeat(2, 1, 1)
 agree = []
@@ -213,15 +217,15 @@ print("molecule", agree[0], " crystal", agree[1])
 # %%
 # .. admonition:: Try it
 #
-#    Two crystals have come to rest above. What are the largest force and the largest entry
-#    of the stress there, to two digits? And could a crystal have no force on any atom
-#    and still a stress?
+#    The two crystals have come to rest above. What are the largest force and the largest
+#    entry of the stress then, to two digits? And can a crystal have a stress if there is
+#    no force on any atom?
 #
 # .. dropdown:: Answer
 #
-#    At rest both are zero, as far as the optimiser has come. And yes: put a single atom
-#    into a cube with edges of 1.2. Its copies pull at it from all sides alike, so it stays
-#    where it is, and the crystal still pulls at its box:
+#    At rest both are zero to two digits. And a crystal can have a stress without forces.
+#    Put a single atom into a cube with edges of 1.2. Its copies pull at the atom equally
+#    from all sides, so it stays where it is, but the crystal still pulls at its box:
 
 at_rest = forces_and_stress(energy, atoms_at_rest, cell_at_rest)
 print("at rest", *(f"{part.abs().max():.2f}" for part in at_rest))
@@ -232,10 +236,11 @@ print("cube   ", *(f"{part.abs().max():.2f}" for part in alone))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    One entry of the stress and one force are compared with difference quotients of the
-#    energy. The stress is symmetric, and the two wrong parts add up to the right one. The
-#    gradient for the depth is compared with the derivative of :math:`(d\sigma-2\sigma)^2`
-#    at :math:`d=1` by hand, the fitted depth is 2, and the boxes at rest have no stress.
+#    We compare one entry of the stress and one force with difference quotients of the
+#    energy. We check that the stress is symmetric, and that the two wrong results add up
+#    to the right one. We compare the gradient for the depth with the derivative of
+#    :math:`(d\sigma-2\sigma)^2` at :math:`d=1`, worked out by hand. The fitted depth must
+#    be 2, and the boxes at rest must have no stress.
 
 h = torch.zeros(3, 3, dtype=torch.float64)
 h[0, 1] = 1e-5

@@ -4,12 +4,13 @@ r"""
 A network that solves a differential equation (PINN)
 ====================================================
 
-A weight on a spring follows :math:`u''=-u`: the force that pulls it back is as large as its
-distance from the middle. If it starts at 0 with speed 1, the solution is :math:`u=\sin t`.
-Suppose that you did not know this. A *physics-informed network* is trained without a single
-example of the solution. You choose some points in time, and ask at each of them how badly
-the network violates the equation. For this the loss has to contain :math:`u''`, the second
-derivative of the network with respect to its *input*, at all points at once.
+A weight on a spring follows :math:`u''=-u`: the force that pulls it back is as large as
+its distance from the middle. If it starts at 0 with speed 1, the solution is
+:math:`u=\sin t`. Suppose that you did not know this. A *physics-informed network* is
+trained without a single example of the solution. You choose some points in time, and
+measure at each of them how far the network is from satisfying the equation. For this the
+loss has to contain :math:`u''`, the second derivative of the network with respect to its
+*input*, at all points at once.
 """
 
 # %%
@@ -17,8 +18,8 @@ derivative of the network with respect to its *input*, at all points at once.
 # -------------------------------
 #
 # The network gets the times as a tensor of shape ``(N, 1)`` and returns ``u`` in the same
-# shape. Start and speed are built in: whatever ``net`` says, ``t + t**2 * net(t)`` begins
-# at 0 with slope 1.
+# shape. The starting point and the speed are built in: whatever ``net`` returns, ``t +
+# t**2 * net(t)`` begins at 0 with slope 1.
 
 import torch
 from torch import nn
@@ -44,12 +45,12 @@ def residual(u, t, stiffness=1.0):
 
 
 # %%
-# The ones are ``v``, twice. The value at one time depends on no other time, so a ``v`` of
-# ones gives each time its own derivative (:ref:`ones`). This is also true of the first
-# derivative, and therefore a second product with ones gives :math:`u''`. Both calls pass
-# ``create_graph=True``, but for different reasons. In the first it is needed to
-# differentiate ``first`` again. In the second it is needed for training, because the loss
-# is made of ``second``, and its gradient has to find the way to the weights.
+# In both calls the ones are ``v``. The value at one time depends on no other time, so a
+# ``v`` of ones gives each time its own derivative (:ref:`ones`). This is also true of the
+# first derivative, and therefore a second product with ones gives :math:`u''`. Both calls
+# pass ``create_graph=True``, but for different reasons. The first call needs it so that
+# we can differentiate ``first`` again. The second call needs it for training, because the
+# loss contains ``second``, and the gradient of the loss has to reach the weights.
 #
 # .. _scaled-coordinates:
 #
@@ -58,17 +59,18 @@ def residual(u, t, stiffness=1.0):
 #
 # Perhaps you divide the times by the length ``T`` of the interval first, so that the
 # network sees ``s = t / T``, between 0 and 1. Then the gradient with respect to ``s`` is
-# not du/dt. By the chain rule it is :math:`T` times as large:
+# not du/dt. By the chain rule, du/ds is :math:`T` times as large as du/dt:
 #
 # .. math::
 #
 #    \frac{du}{dt}=\frac1T\,\frac{du}{ds},\qquad
 #    \frac{d^2u}{dt^2}=\frac1{T^2}\,\frac{d^2u}{ds^2}
 #
-# Nothing is raised if you forget it. The loss becomes tiny, and the curve is the solution
-# of another equation. So ask for the gradient with respect to ``t``, and divide *after*
-# ``requires_grad_()``, so that the graph contains the division. Or keep ``s``, and divide
-# the gradient by ``T`` yourself. The two agree, and differ from du/ds by the factor ``T``:
+# If you forget this factor, there is no error. The loss becomes tiny, and the curve is
+# the solution of a different equation. So ask for the gradient with respect to ``t``, and
+# divide the times by ``T`` *after* ``requires_grad_()``, so that the graph contains the
+# division. Or ask for the gradient with respect to ``s``, and divide this gradient by
+# ``T`` yourself. The two results agree, and differ from du/ds by the factor ``T``:
 
 T = 5.0
 times = (T * torch.rand(3, 1)).requires_grad_()
@@ -83,13 +85,13 @@ with torch.no_grad():
 print("a nudge of t agrees with du/dt:", torch.allclose(nudged, du_dt, atol=1e-4))
 
 # %%
-# The same is true of an ``x`` that is shifted and divided by a standard deviation, with
-# this in place of ``T``.
+# The same holds if you shift an ``x`` and divide it by a standard deviation. Then the
+# standard deviation takes the place of ``T``.
 #
 # The training
 # ------------
 #
-# The training itself looks like any other. There are no targets:
+# The training itself looks like any other, except that there are no targets:
 
 t = torch.linspace(0, 4, 40).reshape(-1, 1)
 optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
@@ -104,10 +106,10 @@ for step in range(600):
         print(f"step {step:3}  loss {loss.item():.5f}")
 
 # %%
-# The network has found the sine, from the equation alone. (A small loss does not prove it.
-# On the interval from 0 to 12 instead of 4, the same program also ends with a small loss,
-# of 0.02, but at a curve that begins as the sine and dies out. A long interval is trained
-# in pieces.)
+# The network has found the sine, from the equation alone. A small loss does not prove
+# this. On the interval from 0 to 12 instead of 4, the same program also ends with a small
+# loss, of 0.02, but at a curve that begins like the sine and then dies out. So train a
+# long interval in pieces. The plot compares our network with the sine:
 
 import matplotlib.pyplot as plt
 
@@ -124,8 +126,8 @@ title = figure.suptitle("A network that solves u'' + u = 0, and its loss")
 # The wrong activation
 # --------------------
 #
-# Many people write such a network with ReLU, because they have always done so. Nothing
-# raises, and nothing comes of it.
+# Many people write such a network with ReLU, because they use it everywhere. There is no
+# error, but the network does not learn the solution.
 #
 # .. predict::
 #    :for: the bend of a ReLU
@@ -143,8 +145,8 @@ print(second.abs().max())
 # %%
 # It is 0 at every point, and PyTorch also says 0 where two pieces meet. If ``u`` is the
 # network itself, the loss sees only the ``u`` in :math:`u''+u`, and so it teaches the
-# network to be 0. If ``u`` is built as above, one term of the product rule is missing, and
-# the network learns something that is neither 0 nor the sine:
+# network to be 0. If ``u`` is built as above, one term of the product rule is missing,
+# and the network learns a curve that is neither 0 nor the sine:
 
 
 def train(u, parameters, steps=300, **equation):
@@ -173,17 +175,18 @@ for name, found in learned.items():
     print(f"{name:15} from 0: {off[0]:.2f}   from sin t: {off[1]:.2f}")
 
 # %%
-# Take an activation that bends: tanh, SiLU, or a sine.
+# So take an activation that bends, such as tanh, SiLU, or a sine.
 #
 # More than one input
 # -------------------
 #
-# An equation in the plane has an ``x`` and a ``y``, or a place and a time. If you keep them
-# in two tensors of shape ``(N, 1)``, one call gives both first derivatives. Here
-# :math:`u=x^2y^3` stands in for a network, so that you can check the numbers. For a smooth
-# u the order of a mixed derivative does not matter: :math:`u_{xy}=u_{yx}`.
-# (If an input drops out of a derivative, as ``y`` does of :math:`u_x` for a sum like
-# :math:`x^2+y^3`, pass ``materialize_grads=True``, and it gets zeros.)
+# Other equations have two inputs, such as ``x`` and ``y`` in the plane, or a place and a
+# time. If you keep them in two tensors of shape ``(N, 1)``, one call gives both first
+# derivatives. Here :math:`u=x^2y^3` stands in for a network, so that you can check the
+# numbers. For a smooth u the order of a mixed derivative does not matter:
+# :math:`u_{xy}=u_{yx}`. If a derivative no longer depends on an input, as :math:`u_x`
+# does not depend on ``y`` for a sum like :math:`x^2+y^3`, pass
+# ``materialize_grads=True``, and you get zeros for this input.
 
 x = torch.tensor([[1.0], [3.0]], requires_grad=True)
 y = torch.tensor([[2.0], [1.0]], requires_grad=True)
@@ -225,27 +228,28 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # -----------------
 #
 # - **The call for the second derivative must differentiate the first derivative.** It is
-#   easily copied wrongly, as ``grad(value, t, v)`` once more, and then ``u_xx`` is ``u_x``
-#   (:ref:`u-xx-is-u-x`).
-# - **Points that see each other.** BatchNorm in training mode, attention over the points,
-#   or a convolution or FFT along them, as in a neural operator, mix the points. Then a
-#   ``v`` of ones adds up the derivatives of different points (:ref:`when-ones-mislead`).
+#   a common mistake to copy the first call, ``grad(value, t, v)``, and then ``u_xx`` is
+#   ``u_x`` (:ref:`u-xx-is-u-x`).
+# - **Points that mix.** BatchNorm in training mode, attention over the points, or a
+#   convolution or FFT along them, as in a neural operator, mix the points. Then a ``v``
+#   of ones adds up the derivatives of different points (:ref:`when-ones-mislead`).
 #   BatchNorm in eval mode, and LayerNorm over the features of one point, keep the points
-#   apart. The cell below tries them.
-# - **Validation under no_grad.** ``residual`` differentiates, and so it raises an error
-#   under ``no_grad``. Put it under ``torch.enable_grad()``.
+#   apart. The cell below tries the three norms.
+# - **Validation under no_grad.** ``residual`` computes derivatives, and so it raises an
+#   error under ``no_grad``. Call it under ``torch.enable_grad()``.
 # - **Two unknowns in one output.** If the network returns :math:`u` and :math:`w` as two
 #   columns, a ``v`` of ones gives the derivative of :math:`u+w`. Take one column at a time,
 #   ``out[:, k].sum()``.
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
 #
-# "Ones sum the outputs" is true of each *column* of the :term:`Jacobian`. The result has
-# the shape of ``t``, with one number for each point, and entry :math:`j` is
-# :math:`\sum_i\partial u_i/\partial t_j`. If the points are kept apart, one term of it is
-# not 0, :math:`\partial u_j/\partial t_j`, and this is the one that you want. ``vmap`` of
-# ``grad`` asks for it directly, one point at a time. But then a layer that mixes the points
-# sees a batch of one. Therefore we compare with the diagonal of the whole Jacobian:
+# People say that ones add up the outputs. More precisely, ones add up each *column* of
+# the :term:`Jacobian`. The result has the shape of ``t``, with one number for each point,
+# and entry :math:`j` is :math:`\sum_i\partial u_i/\partial t_j`. If the points do not
+# mix, only one term of this sum is not 0, namely :math:`\partial u_j/\partial t_j`, the
+# derivative that you want. ``vmap`` of ``grad`` computes this derivative directly, one
+# point at a time. But then a layer that mixes the points gets a single point without a
+# batch. Therefore we compare with the diagonal of the whole Jacobian:
 
 
 def apart(norm, training):
@@ -265,8 +269,8 @@ print("LayerNorm, training", apart(nn.LayerNorm(8), True))
 # %%
 # .. admonition:: Try it
 #
-#    A stiffer spring follows :math:`u''=-4u`. Train a network for it. What should it find,
-#    if it starts as before?
+#    A stiffer spring follows :math:`u''=-4u`. Train a network for this equation. What
+#    should the network find, with the same start as before?
 #
 # .. dropdown:: Answer
 #
@@ -284,9 +288,9 @@ print(f"largest error {away:.3f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The residual is computed a second time by ``vmap`` of ``grad`` of ``grad``. The
-#    derivatives of :math:`x^2y^3` and its Laplacian follow their formulas. Both networks,
-#    of the page and of the exercise, are compared with the solutions.
+#    We compute the residual a second time by ``vmap`` of ``grad`` of ``grad``. We compare
+#    the derivatives of :math:`x^2y^3` and its Laplacian with their formulas, and the two
+#    networks, from the page and from the exercise, with the solutions.
 
 scalar = lambda t: u(t.reshape(1, 1)).squeeze()
 again = torch.func.vmap(torch.func.grad(torch.func.grad(scalar)))

@@ -4,23 +4,23 @@ r"""
 Equations whose coefficient varies, d/dx (k(x) du/dx)
 =====================================================
 
-A wall is made of insulation outside and of brick inside. How warm is it at each depth? The
-equation for the temperature has a conductivity ``k(x)`` that is different at each place,
-and this conductivity stands *inside* a derivative. People who train a network on such an
-equation often move the conductivity out of the derivative, because ``k * u_xx`` is what a
-page about constant coefficients shows. No error is raised, the loss falls to zero, and the
-result is the temperature of a different wall. With ``torch.autograd.grad`` the right and
-the wrong equation are one word apart, and the word is ``v``.
+A wall has insulation on the outside and brick on the inside. How warm is it at each
+depth? The equation for the temperature has a conductivity ``k(x)`` that is different at
+each place, and this conductivity stands *inside* a derivative. People who train a network
+on such an equation often move the conductivity out of the derivative, because pages about
+constant coefficients show ``k * u_xx``. There is no error, the loss falls to zero, and
+the result is the temperature of a different wall. With ``torch.autograd.grad`` the right
+and the wrong equation differ only in the ``v`` that you pass.
 """
 
 # %%
 # A wall
 # ------
 #
-# At each place the flow of heat is, but for the sign, the conductivity times the slope of
-# the temperature, :math:`k\,u'`. Where no heat is made, as much flows out of each slice of
-# the wall as into it, so the flow must not change from place to place. Where a heater gives
-# off :math:`f(x)`, :math:`k\,u'` falls at that rate:
+# At each place the flow of heat is, except for its sign, the conductivity times the slope
+# of the temperature, :math:`k\,u'`. If there is no heater, as much heat flows out of each
+# slice of the wall as into it, so the flow must not change from place to place. If a
+# heater gives off :math:`f(x)`, then :math:`k\,u'` falls at this rate:
 #
 # .. math::
 #
@@ -59,12 +59,12 @@ def residual(u, k, x, f=0.0):
 # --------------------------------
 #
 # Before we train anything, let us look at a ``u`` that we can differentiate in our heads,
-# :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative
+# :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative is
 # :math:`12x^3`.
 #
 # .. admonition:: Predict
 #
-#    ``k_outside`` comes from a call that passes ``k`` as ``v``. Which derivative is that,
+#    ``k_outside`` comes from a call that passes ``k`` as ``v``. Which values does it have
 #    at x = 1 and x = 2?
 
 x = torch.tensor([[1.0], [2.0]], requires_grad=True)
@@ -79,23 +79,23 @@ print("k as v, second", k_outside.flatten().tolist())
 print("k as v, first ", derivative(flow, x).flatten().tolist())
 
 # %%
-# The third line of the output is :math:`k\,u''=6x^3`, without the term :math:`k'u'`. ``v``
-# multiplies the *finished* derivative, point by point. It stands outside, and is never
-# differentiated in that call. So a ``k`` that you pass as ``v`` where the second derivative
-# is taken has been moved out.
+# The third line of the output is :math:`k\,u''=6x^3`, without the term :math:`k'u'`.
+# ``v`` multiplies the *finished* derivative, point by point. It stands outside the
+# derivative, and is never differentiated in this call. So if you pass ``k`` as ``v`` to
+# the call for the second derivative, you have moved ``k`` out.
 #
-# For the last line of the output, we pass ``k`` as ``v`` as well, but in the *first*
-# derivative, where it belongs outside: :math:`k\,u'` is the flow. Then the flow is
-# differentiated as a whole, ``k`` included, because ``create_graph=True`` also records how
-# the result depends on ``v``. (For this, ``k`` needs a graph, and so the code for ``flow``
-# does not detach it, whereas the code for ``k_outside`` does.)
+# For the last line of the output, we also pass ``k`` as ``v``, but to the call for the
+# *first* derivative, where ``k`` belongs outside: :math:`k\,u'` is the flow. Then we
+# differentiate the whole flow, including ``k``, because ``create_graph=True`` also
+# records how the result depends on ``v``. For this, ``k`` needs a graph. So the code for
+# ``flow`` does not detach ``k``, whereas the code for ``k_outside`` does.
 #
 # The whole program
 # -----------------
 #
-# The network is built into a formula that is 0 at one end and 1 at the other, whatever the
-# network says. Training makes the residual small at a hundred points. We train once with
-# the right residual, and once with ``k`` outside:
+# The network is part of a formula that is 0 at one end and 1 at the other, whatever the
+# network returns. Training makes the residual small at a hundred points. We train once
+# with the right residual, and once with ``k`` outside:
 
 
 def moved_out(u, k, x, f=0.0):
@@ -129,10 +129,10 @@ for name, u, loss in (("right", right, right_loss), ("k outside", wrong, wrong_l
 
 # %%
 # Both losses are small. But with ``k`` outside, the middle of the wall is exactly as warm
-# as the mean of both ends. No wonder: :math:`k\,u''=0` can be divided by ``k``, and then
-# the equation knows nothing of the wall any more. Its only solution is a straight line.
-# Here are both, with the exact solution, which is :math:`\int 1/k` for a wall without a
-# heater:
+# as the mean of both ends. The reason is that you can divide :math:`k\,u''=0` by ``k``,
+# and then the equation no longer depends on the wall. Its only solution is a straight
+# line. Here are both solutions, with the exact solution, which is proportional to
+# :math:`\int 1/k` for a wall without a heater:
 
 import matplotlib.pyplot as plt
 
@@ -156,14 +156,15 @@ below.set_xlabel("depth in the wall")
 title = figure.suptitle("With k outside of the derivative, the wall is forgotten")
 
 # %%
-# In the insulation the temperature rises steeply, in the brick hardly at all.
+# In the insulation the temperature rises steeply, and in the brick it hardly rises at
+# all.
 #
 # A conductivity from a table
 # ---------------------------
 #
-# Real walls have no soft transition. You have a table, 0.1 in one half and 1 in the other,
-# and you look it up with ``torch.where``, with an index, or by interpolating to the nearest
-# entry. We use the *right* residual:
+# Real walls have no soft transition. Instead you have a table, here with 0.1 for one half
+# and 1 for the other, and you read it with ``torch.where``, with an index, or by taking
+# the nearest entry. We use the *right* residual:
 
 
 def table(x):
@@ -174,15 +175,15 @@ looked_up, loss = train(lambda u, x: residual(u, table, x).square().mean())
 print(f"loss below 0.01: {loss < 0.01}  u(1/2) = {looked_up(middle).item():.2f}")
 
 # %%
-# It is the straight line again. On each side of the step ``k`` is constant, so at each of
-# the points autograd says :math:`k'=0`, and :math:`(k\,u')'` becomes :math:`k\,u''` by
-# itself. All that matters happens at the step, and no point lies there. More points would
-# not help.
+# The result is the straight line again. On each side of the step ``k`` is constant, so at
+# each of the points autograd returns :math:`k'=0`, and :math:`(k\,u')'` becomes
+# :math:`k\,u''`. Only the step makes a difference, and no point lies there. More points
+# would not help.
 #
-# The cure is not to differentiate ``k``. Of all temperatures with the right values at both
-# ends, the one that obeys the equation has the smallest *energy*,
-# :math:`\int\tfrac12k\,u'^2-f\,u`. In it there is only the first derivative, and ``k`` is
-# a factor:
+# The cure is not to differentiate ``k``. Of all temperatures with the right values at
+# both ends, the one that obeys the equation has the smallest *energy*,
+# :math:`\int\tfrac12k\,u'^2-f\,u`. The energy contains only the first derivative, and
+# ``k`` is a factor in it:
 
 
 def energy(u, k, x, f=0.0):
@@ -197,19 +198,19 @@ off = (by_energy(places) - truth).abs().max().item()
 print(f"off by less than 0.03 everywhere: {off < 0.03}")
 
 # %%
-# The kink in the middle is rounded a little, since the network is smooth. The value of the
-# energy is not 0 at the end, and does not tell you how good the solution is. (With three
-# other networks at the start the largest error was between 0.01 and 0.03. After 250 steps
-# instead of 400 one of these was still off by 0.11.)
+# The kink in the middle is rounded a little, since the network is smooth. The value of
+# the energy is not 0 at the end, and does not tell you how good the solution is. With
+# three other networks at the start, the largest error was between 0.01 and 0.03. After
+# 250 steps instead of 400, one of these networks was still off by 0.11.
 #
 # A simulator instead of a network
 # --------------------------------
 #
-# Simulators have the same choice. A usual one cuts the wall into cells and balances the
-# flows through the faces between them, which keeps ``k`` inside. What you look for is then
-# often not the temperature, but ``k``: *which wall has the temperatures that we measured?*
-# Let a heater give off 1 everywhere, and both ends be kept at 0. Five sensors are in the
-# wall:
+# In a simulator you have the same choice. A typical simulator cuts the wall into cells
+# and balances the flows through the faces between them, which keeps ``k`` inside the
+# derivative. Often you then look for ``k``, and not for the temperature: *which wall has
+# the temperatures that we measured?* Here a heater gives off 1 everywhere, both ends are
+# kept at 0, and there are five sensors in the wall:
 
 
 def solve(k, f):
@@ -241,23 +242,23 @@ for _ in range(250):
 print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 
 # %%
-# ``u`` has sixty temperatures, and ``v`` one entry for each: how much too warm it is at the
-# sensors, times two, and 0 where nobody measures. It is the gradient of the sum of squares,
-# and might come from outside of PyTorch as well (:ref:`external-loss`). The way back
-# through ``solve`` solves *one* system with the transposed matrix and ``v`` on its
-# right-hand side. So it costs no more than the simulation itself, for three layers or for
-# sixty (:ref:`deriving-vjps` has the formula).
+# ``u`` has sixty temperatures, and ``v`` has one entry for each of them. At a sensor the
+# entry is twice the error of the temperature, and elsewhere it is 0. This ``v`` is the
+# gradient of the sum of squares, and it could also come from outside PyTorch
+# (:ref:`external-loss`). The backward pass through ``solve`` solves *one* system with the
+# transposed matrix and ``v`` on its right-hand side. So it costs no more than the
+# simulation itself, for three layers or for sixty. :ref:`deriving-vjps` has the formula.
 #
 # What to watch for
 # -----------------
 #
-# - **A k that is a tensor of numbers.** If ``k`` has been computed before, from a copy of
-#   the points, or under ``no_grad``, it has no graph that leads to ``x``, and
-#   ``derivative(k * u_x, x)`` gives :math:`k\,u''` again. ``k.requires_grad`` is False
-#   then, unless ``k`` has weights of its own.
+# - **A k that is a tensor of numbers.** If you have computed ``k`` beforehand, from a
+#   copy of the points, or under ``no_grad``, it has no graph that leads to ``x``, and
+#   ``derivative(k * u_x, x)`` gives :math:`k\,u''` again. In this case
+#   ``k.requires_grad`` is False, unless ``k`` has its own weights.
 # - **A k without heater, from temperatures alone**, can be found only up to a factor. If
 #   all of ``k`` is multiplied by one number and ``f`` is 0, no temperature changes. You
-#   find a wall all the same, and which one depends on where you start.
+#   still find a wall, but which wall you find depends on the start.
 # - **More dimensions.** :math:`\nabla\cdot(k\nabla u)` is the sum of the derivatives of the
 #   components of the flow, each with respect to its own coordinate: one product for each
 #   component, as in the Laplacian of :ref:`pinn`. A ``v`` of ones over all components at
@@ -267,13 +268,14 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 #
 # .. admonition:: Try it
 #
-#    Put a heater into the wall of the network, ``f=1.0``. The points in the brick become
-#    warmer, and some may become warmer than the inside. Which of the lines has to change?
+#    Put a heater into the wall of the network, with ``f=1.0``. The points in the brick
+#    become warmer, and some may become warmer than the inside. Which of the lines has to
+#    change?
 #
 # .. dropdown:: Answer
 #
-#    Only the call, since ``residual`` and ``energy`` both take ``f``. Both give the same
-#    temperatures, the energy a little less exactly:
+#    Only the call has to change, since ``residual`` and ``energy`` both take ``f``. Both
+#    give the same temperatures, though with the energy they are a little less exact:
 
 heated, _ = train(lambda u, x: residual(u, blend, x, f=1.0).square().mean())
 again, _ = train(lambda u, x: energy(u, blend, x, f=1.0))
@@ -283,10 +285,10 @@ print("warmest above 1:", bool(heated(places).max() > 1))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The four derivatives of :math:`x^3` are compared with the polynomials, the networks
-#    with the exact solutions, and the heated wall with the simulator. Each gradient of the
-#    simulator is compared with a difference quotient in float64, and with the solution of
-#    the transposed system.
+#    We compare the four derivatives of :math:`x^3` with the polynomials, the networks
+#    with the exact solutions, and the heated wall with the simulator. We compare each
+#    gradient of the simulator with a difference quotient in float64, and with the
+#    solution of the transposed system.
 
 at = x.detach()
 torch.testing.assert_close(derivative(k * u_x, x).detach(), 12 * at**3)

@@ -6,11 +6,12 @@ Learning from rewards (REINFORCE)
 
 You stand before a row of four levers. Each pays a different amount, and you don't know
 which one pays best. You pull a lever, you are paid, and you want to pull the good levers
-more often. A program that learns this way has a *policy*, a probability for each lever, and
-it would like to follow the gradient of the average pay. But the pay has no derivative. It
-comes out of a machine, after a random draw, and no graph leads through either of them.
-Still, one line gives you this gradient. If you use an optimizer, this line needs a *minus*,
-because ``optimizer.step()`` makes the loss smaller, and you want the pay to become larger:
+more often. A program that learns this way has a *policy*, a probability for each lever,
+and it would like to follow the gradient of the average pay. But the pay has no
+derivative. It comes from a machine, after a random draw, and no graph leads through the
+machine or the draw. Still, one line gives you the gradient of the average pay. If you use
+an optimizer, this line needs a *minus*, because ``optimizer.step()`` makes the loss
+smaller, and you want the pay to become larger:
 
 .. code-block:: python
 
@@ -19,7 +20,7 @@ because ``optimizer.step()`` makes the loss smaller, and you want the pay to bec
 
    log_prob.backward(-reward / len(reward))  # the same, without a loss
 
-Without the minus, no error is raised, and the program learns to pull the lever that pays
+Without the minus there is no error, and the program learns to pull the lever that pays
 *least*. The rewards are not differentiated at all. They are ``v``.
 """
 
@@ -42,11 +43,11 @@ action = policy.sample((1000,))
 reward = pay[action] + 0.1 * torch.randn(1000)
 
 # %%
-# ``log_prob`` has an entry for each pull, the logarithm of the probability that the policy
-# gave to what it did. It is computed from ``theta``, so it has a graph. Its
-# :term:`Jacobian` has a row for each pull, which says how to make that pull more likely.
-# Now give each row its reward as a weight. Pulls that paid well are made more likely by
-# much, pulls that paid badly by little, and the rows are added up:
+# ``log_prob`` has an entry for each pull, the logarithm of the probability of the lever
+# that was pulled. It is computed from ``theta``, so it has a graph. Its :term:`Jacobian`
+# has a row for each pull, which says how to make this pull more likely. Now give each row
+# its reward as a weight, and add up the rows. A pull that paid well has a large weight,
+# and a pull that paid badly has a small one:
 
 log_prob = policy.log_prob(action)
 log_prob.backward(reward / 1000)
@@ -55,15 +56,15 @@ print(theta.grad)
 # %%
 # The third lever should be pulled more often, and the others less. Is this really the
 # gradient of the average pay? With probabilities :math:`p_k` and a mean pay of
-# :math:`\bar r_k` the average is :math:`\sum_k p_k\bar r_k`, and its derivative with
-# respect to :math:`\theta_k` can be worked out here, because we know what the levers pay:
+# :math:`\bar r_k` the average is :math:`\sum_k p_k\bar r_k`. Here we can work out its
+# derivative with respect to :math:`\theta_k`, because we know how much the levers pay:
 
 p = torch.softmax(theta.detach(), 0)
 exact = p * (pay - p @ pay)
 print(exact)
 
 # %%
-# The two agree up to chance. The reason is a small identity, :math:`\nabla p =
+# The two gradients agree up to chance. The reason is a small identity, :math:`\nabla p =
 # p\,\nabla\log p`. The gradient of the average is
 #
 # .. math::
@@ -71,16 +72,16 @@ print(exact)
 #    \nabla_\theta\sum_k p_k\,\bar r_k=\sum_k p_k\,\bar r_k\,\nabla_\theta\log p_k
 #    \;\approx\;\frac1B\sum_i R_i\,\nabla_\theta\log p(a_i),
 #
-# and the sum weighted by :math:`p_k` is what you get on average when the levers are *drawn*
-# with these probabilities (Williams, 1992). The right-hand side is a
+# and if you *draw* the levers with the probabilities :math:`p_k`, you get the sum
+# weighted by :math:`p_k` on average (Williams, 1992). The right-hand side is a
 # :term:`vector-Jacobian product` with :math:`v=R/B`.
 #
 # The whole program
 # -----------------
 #
-# Two things are added. ``backward`` above gave the direction in which the pay grows, and an
-# optimizer goes the opposite way, so ``v`` gets a minus. And from each reward the mean of
-# the rewards is subtracted. The next section says why:
+# The whole program differs in two points. ``backward`` above gave the direction in which
+# the pay grows, and an optimizer goes the opposite way, so ``v`` gets a minus. And we
+# subtract the mean of the rewards from each reward. The next section says why:
 
 
 def train(steps, pay, batch=32, sign=-1):
@@ -110,9 +111,8 @@ plt.title("The share of the pulls that each lever gets")
 legend = plt.legend()
 
 # %%
-# If an agent of yours becomes worse and worse, or ends at the worst choice, look for this
-# minus. Here is what is learned with it and without it, as the shares at the end and what
-# they pay on average:
+# If your agent becomes worse and worse, or ends at the worst choice, look for this minus.
+# Here are the shares at the end and their average pay, with the minus and without it:
 
 wrong = train(150, pay, sign=1)
 for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
@@ -122,10 +122,10 @@ for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
 # Why the mean is subtracted
 # --------------------------
 #
-# All rewards are positive, so without the mean even a bad pull is made more likely. It
-# comes right only because good pulls are pushed *more*, and because probabilities must add
-# up to 1. That is right on average, and noisy. What happens if a constant is subtracted
-# from all rewards?
+# All rewards are positive, so without the mean even a bad pull is made more likely. The
+# policy still learns, because good pulls are pushed *more*, and because probabilities
+# must add up to 1. The gradient is right on average, but noisy. What happens if you
+# subtract a constant from all rewards?
 #
 # .. admonition:: Before you read on
 #
@@ -134,9 +134,9 @@ for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
 #
 # .. dropdown:: Answer
 #
-#    It is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So a constant adds
-#    nothing on average, if the draws come from the present policy, and with a good constant
-#    the single estimates scatter less.
+#    The average is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So a
+#    constant adds nothing on average, if the draws come from the present policy. With a
+#    good constant the single estimates scatter less:
 
 
 def estimates(baseline):
@@ -154,16 +154,17 @@ print(f"without {plain.std(0).norm():.3f}   with 0.5 {centred.std(0).norm():.3f}
 
 # %%
 # The mean of the *same* batch, as in the program, is not quite a constant, because each
-# reward is a part of it. It shortens the gradient by the factor :math:`1-1/B` and leaves
-# its direction as it is, on average. (With a single draw nothing is left of it, and nothing
-# is learned.)
+# reward is a part of it. On average this mean multiplies the gradient by :math:`1-1/B`
+# and leaves its direction as it is. With a single draw the gradient is 0, and nothing is
+# learned.
 #
 # What to watch for
 # -----------------
 #
-# **A loss without a gradient.** An action that is a number of a lever has been drawn, and
-# nothing leads back through a draw. (Where an action is a real number and the reward a
-# differentiable function of it, ``rsample`` is the better way.)
+# **A loss without a gradient.** The action is the number of a lever. It was drawn at
+# random, and no graph leads back through the draw. If your action is a real number and
+# the reward is a differentiable function of it, use ``rsample`` instead. Here is the
+# message:
 
 try:
     pay[Categorical(logits=theta).sample((32,))].mean().backward()
@@ -172,13 +173,13 @@ except RuntimeError as error:
 
 # %%
 # **An advantage with a graph.** In actor-critic programs the weights are not rewards but
-# ``reward - critic(state)``. You may write ``log_prob.backward(-advantage)``, or the usual
-# ``(-log_prob * advantage).sum().backward()``. For a policy that shares
-# no weights with the critic they do the same. But in the
-# second form the advantage is part of the graph, and the critic is trained to make the
-# product small, which is not its task. As ``v`` it receives nothing. Write
-# ``advantage.detach()`` in the product, and train the critic with a loss of its own, such
-# as ``advantage.square().mean()``, which is smallest at the average reward:
+# ``reward - critic(state)``. You may write ``log_prob.backward(-advantage)``, or the
+# usual ``(-log_prob * advantage).sum().backward()``. If the policy and the critic share
+# no weights, the policy gets the same gradient from both. But in the second form the
+# advantage is part of the graph, and the critic is trained to make the product small,
+# which is not its task. If you pass the advantage as ``v``, the critic gets no gradient.
+# So write ``advantage.detach()`` in the product, and train the critic with its own loss,
+# such as ``advantage.square().mean()``, which is smallest at the average reward:
 
 action = Categorical(logits=theta).sample((32,))
 log_prob = theta.log_softmax(0)[action]
@@ -192,11 +193,11 @@ for name, A in (("as it is", advantage), ("detached", advantage.detach())):
 (by_own_loss,) = torch.autograd.grad(advantage.square().mean(), critic, retain_graph=True)
 
 # %%
-# **Rewards from inference mode.** In GRPO and PPO the rewards often come from a model that
-# runs under ``torch.inference_mode()``. A product would have to save them for ``backward``,
-# and that is refused. As ``v`` of an ordinary ``backward`` they are not saved. Otherwise
-# (and with ``create_graph=True``) clone them, or use
-# ``no_grad``:
+# **Rewards from inference mode.** In GRPO and PPO the rewards often come from a model
+# that runs under ``torch.inference_mode()``. A product would have to save such rewards
+# for ``backward``, and PyTorch refuses this. If you pass them as the ``v`` of an ordinary
+# ``backward``, they are not saved. In a product, and with ``create_graph=True``, clone
+# the rewards, or compute them under ``no_grad``:
 
 with torch.inference_mode():
     scores = pay[action] - pay.mean()
@@ -208,16 +209,17 @@ except RuntimeError as error:
 
 # %%
 # **The ratio of PPO and GRPO is 1 in the first step, and its gradient is not 0.** The
-# ratio is ``(log_prob - log_prob.detach()).exp()``. The detached copy is a constant, so the
-# derivative is that of ``log_prob``:
+# ratio is ``(log_prob - log_prob.detach()).exp()``. The detached copy is a constant, so
+# the derivative of the ratio is the derivative of ``log_prob``:
 
 ratio = (log_prob - log_prob.detach()).exp()
 (of_ratio,) = torch.autograd.grad((ratio * scores.clone()).sum(), theta, retain_graph=True)
 print(torch.allclose(of_ratio, as_v))
 
 # %%
-# **Probabilities in place of their logarithms.** It runs, and it is another gradient. The
-# actions have been drawn with :math:`p` already, so that :math:`p` counts twice:
+# **Probabilities in place of their logarithms.** The program runs, but the gradient is
+# different. The actions have already been drawn with :math:`p`, so :math:`p` counts
+# twice:
 
 start = torch.zeros(4, requires_grad=True)
 q = torch.softmax(torch.tensor([0.0, 0.0, 2.0, 0.0]) + start, 0)
@@ -230,15 +232,15 @@ print(without.round(decimals=3))
 # %%
 # .. admonition:: Try it
 #
-#    Let all four levers pay 1. What does the program learn? And without subtracting the
-#    mean?
+#    Let all four levers pay 1. What does the program learn? And what would it learn
+#    without subtracting the mean?
 #
 # .. dropdown:: Answer
 #
-#    Nothing can be learned, and on average nothing moves. With the mean subtracted, what is
-#    left of the rewards is their noise, and the shares stay near a quarter for long.
-#    Without it each step makes likely what happened to be drawn, and one lever may win by
-#    chance.
+#    There is nothing to learn, and on average nothing moves. If you subtract the mean,
+#    only the noise of the rewards is left, and the shares stay near a quarter for a long
+#    time. If you do not subtract it, each step makes the levers that happened to be drawn
+#    more likely, and one lever may win by chance.
 
 same = train(150, torch.ones(4))
 print(same[-1].round(decimals=2))
@@ -246,9 +248,9 @@ print(same[-1].round(decimals=2))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The average of a hundred estimates lies within four standard errors of the exact
-#    gradient, and the exact gradient is computed by autograd as well. The form as a product
-#    and the form with ``v`` give the policy the same gradient.
+#    We check that the average of a hundred estimates lies within four standard errors of
+#    the exact gradient, and compute the exact gradient by autograd as well. We check that
+#    the product and ``v`` give the policy the same gradient.
 
 standard_error = (plain.std(0) / 10).max()
 assert (plain.mean(0) - exact).abs().max() < 4 * standard_error

@@ -5,18 +5,19 @@ TRPO: products with the Hessian of a KL divergence
 ==================================================
 
 A policy gradient says in which direction to change the weights, but not how far. TRPO
-(Schulman et al., 2015) takes the step that promises most among all those that change the
-*policy* only a little. For this it has to solve a system of equations whose matrix would be
-far too large to write down for most networks. It needs only products with this matrix, and
-each product is one more ``backward`` with a ``v``.
+(Schulman et al., 2015) considers all steps that change the *policy* only a little, and
+takes the most promising of them. For this it has to solve a system of equations whose
+matrix would be far too large to write down for most networks. It needs only products with
+this matrix, and each product is one more ``backward`` with a ``v``.
 """
 
 # %%
-# A cart stands on a rail and carries a pole. The policy looks at four numbers (the position
-# of the cart, the angle of the pole, and both velocities), and pushes to the left or to the
-# right with a strength that it draws from a normal distribution. An episode ends when the
-# pole is tilted too far, and the reward is the number of steps until then. This page
-# simulates 64 carts at once, in a few lines of torch:
+# A cart stands on a rail and carries a pole. The policy looks at four numbers, which are
+# the position of the cart, the angle of the pole, and the two velocities. It pushes the
+# cart to the left or to the right with a strength that it draws from a normal
+# distribution. An episode ends when the pole is tilted too far, and the reward is the
+# number of steps until then. This page simulates 64 carts at once, in a few lines of
+# torch:
 
 import torch
 from torch import nn
@@ -57,8 +58,9 @@ class Policy(nn.Module):
 
 
 # %%
-# How much better than others was an action? Its return (the steps that followed, later ones
-# counting a little less), minus the mean return of all carts at that time:
+# How much better than the others was an action? The return of an action is the number of
+# steps that followed, in which later steps count a little less. The advantage is this
+# return minus the mean return of all carts at the same time:
 
 
 def advantages(alive, discount=0.98):
@@ -73,16 +75,16 @@ def advantages(alive, discount=0.98):
 # One step of TRPO
 # ----------------
 #
-# The new policy is to gain as much as possible, while its KL divergence from the old one,
-# on average over the states, stays below ``limit``. Near the old weights, the gain is
-# :math:`g\cdot d` for a step :math:`d`, with the policy gradient :math:`g`. The divergence
-# is 0 there and cannot be smaller, so it has no slope, and it begins as
-# :math:`\tfrac12\,d^\top F d`, where :math:`F` is its :term:`Hessian`. The best step has
-# the direction :math:`F^{-1}g`, and its length follows from the limit.
+# The new policy should gain as much as possible, while its KL divergence from the old
+# policy, averaged over the states, stays below ``limit``. Near the old weights, the gain
+# is :math:`g\cdot d` for a step :math:`d`, with the policy gradient :math:`g`. At the old
+# weights the divergence is 0 and cannot be smaller, so its slope is 0. For a small step
+# it is :math:`\tfrac12\,d^\top F d`, where :math:`F` is its :term:`Hessian`. The best
+# step has the direction :math:`F^{-1}g`, and its length follows from the limit.
 #
 # With 98 weights :math:`F` has 9604 entries, and with a million weights it has 10¹². The
-# method of conjugate gradients solves :math:`F d=g` without them. It only asks, again and
-# again, for the product of :math:`F` with some vector ``v``:
+# method of conjugate gradients solves :math:`F d=g` without these entries. It only asks,
+# again and again, for the product of :math:`F` with some vector ``v``:
 
 
 def conjugate_gradient(product, b, steps=10):
@@ -101,8 +103,7 @@ def conjugate_gradient(product, b, steps=10):
 
 
 # %%
-# Here is the function that makes the step. All of this page is about two lines of
-# ``product``:
+# Here is the function that makes the step. This page is about two lines of ``product``:
 
 
 def flat(tensors):
@@ -153,8 +154,8 @@ def trpo_step(policy, states, actions, advantage, limit=0.01, damping=0.1, solve
 
 
 # %%
-# The training plays 64 episodes and makes one step, again and again. All blocks up to this
-# one are the program, to be copied together:
+# The training plays 64 episodes and makes one step, again and again. All blocks up to
+# this one form the program. Copy them together:
 
 
 def train(step, rounds=25):
@@ -175,8 +176,8 @@ policy, lengths, halvings = train(trpo_step)
 
 # %%
 # For comparison we train a second policy with the plain gradient. With ``solves=1`` the
-# conjugate gradients stop after the first product, and this leaves the direction of
-# :math:`g` as it is. The length of the step still follows from the same limit:
+# conjugate gradients stop after the first product, and the step has the direction of
+# :math:`g`. Its length still follows from the same limit:
 
 from functools import partial
 
@@ -193,10 +194,10 @@ ax.legend()
 title = ax.set_title("Both learn to balance, TRPO in fewer rounds")
 
 # %%
-# Both begin at some 26 steps, and both arrive at nearly all of the 100, where the episodes
-# are cut off. Their steps change the policy by equally much. TRPO's go further along
-# directions that hardly matter for the policy, and less far along those that do, and gain
-# more by it:
+# Both policies begin at some 26 steps, and both reach nearly 100 steps, where the
+# episodes are cut off. The steps of both change the policy by the same amount. The steps
+# of TRPO go further along directions that hardly change the policy, and less far along
+# directions that change it much, and so they gain more:
 
 print(f"at first: {lengths[0]:.0f} and {plain[0]:.0f} steps")
 print("TRPO above 95 by round 10:", max(lengths[:10]) > 95)
@@ -212,19 +213,19 @@ print("plain above 95 by round 10:", max(plain[:10]) > 95)
 #
 #    Fv = torch.autograd.grad(gradient, weights, v, retain_graph=True)
 #
-# The first ``grad``, with ``create_graph=True``, has made ``gradient``: 98 numbers, one for
-# each weight, and a graph of how they were computed. They are the output ``y`` of this
-# second call. Their :term:`Jacobian` is the table of second derivatives, which is
-# :math:`F`. **v is a direction in the space of the weights**, with one entry for each
-# weight. It comes from the conjugate gradients, which choose a new one after each answer.
-# The answer :math:`v^\top F` is the same as :math:`Fv`, since :math:`F` is symmetric, and
-# it says how the gradient of the divergence would begin to change if the weights moved
-# along ``v``. This is a :term:`Hessian-vector product`; :ref:`second-derivatives` takes it
-# step by step.
+# The first ``grad``, with ``create_graph=True``, has made ``gradient``: 98 numbers, one
+# for each weight, and a graph of how they were computed. These 98 numbers are the output
+# ``y`` of the second call. Their :term:`Jacobian` is the table of second derivatives,
+# which is :math:`F`. **v is a direction in the space of the weights**, with one entry for
+# each weight. It comes from the conjugate gradients, which choose a new one after each
+# answer. The answer :math:`v^\top F` is the same as :math:`Fv`, since :math:`F` is
+# symmetric, and it says how fast the gradient of the divergence changes if the weights
+# move along ``v``. This is a :term:`Hessian-vector product`, which
+# :ref:`second-derivatives` explains step by step.
 #
-# There is something odd about it. The old and the new policy are the same at this point. So
-# the divergence is 0, and its gradient is 0 as well, in every entry. Still the product is
-# not. It does not need the *values* of the gradient, but its graph:
+# This product has a surprising property. The old and the new policy are the same at this
+# point. So the divergence is 0, and its gradient is 0 as well, in every entry. But the
+# product is not 0. It does not depend on the *values* of the gradient, but on its graph:
 
 torch.manual_seed(0)  # the same states on every build
 fresh = Policy()
@@ -241,8 +242,8 @@ print("gradient above 1e-6:", bool(gradient.abs().max() > 1e-6))
 print("length of F v above 1:", bool(Fv.norm() > 1))
 
 # %%
-# Is half of :math:`d^\top F d` really what the divergence becomes? We go along a step of
-# TRPO, and beyond it, and compare:
+# Is the divergence after the step really half of :math:`d^\top F d`? We go along a step
+# of TRPO, and beyond it, and compare:
 
 actions = fresh(states).sample()
 g = flat(torch.autograd.grad(fresh(states).log_prob(actions).mean(), weights))
@@ -265,16 +266,16 @@ ax.legend()
 title = ax.set_title("Half of dᵀ F d predicts the KL divergence")
 
 # %%
-# Near the old policy the two agree. Far away they part, and this is why ``trpo_step``
-# measures the divergence after the step, and halves the step until it keeps to the limit
-# and gains something.
+# Near the old policy the two agree. Farther away they differ. This is why ``trpo_step``
+# measures the divergence after the step, and halves the step until it stays within the
+# limit and the gain is positive.
 #
 # What to watch for
 # -----------------
 #
 # **Damping.** :math:`F` is nearly singular. Its 98 eigenvalues say how much the policy
-# changes along 98 directions, and along most of
-# them it hardly does. We count those below a hundredth of the largest:
+# changes along 98 directions, and along most of these the policy hardly changes. We count
+# the eigenvalues below a hundredth of the largest:
 
 fresh.double()  # such small numbers want more digits
 product = fisher_product(fresh, states.double())
@@ -284,9 +285,10 @@ small = (size < size.max() / 100).sum()
 print("small ones: more than 80 of 98", bool(small > 80))
 
 # %%
-# In such directions :math:`F^{-1}g` is enormous, and rounding decides about it. So one
-# solves with :math:`F+\lambda I`: the product gets ``+ damping * v``. Without it, steps go
-# too far and have to be halved; with the damping of 0.1, none of the 25 was:
+# In such directions :math:`F^{-1}g` is enormous, and depends on rounding errors. So we
+# solve with :math:`F+\lambda I` instead, by adding ``damping * v`` to the product.
+# Without damping, steps go too far and have to be halved. With a damping of 0.1, none of
+# the 25 steps was halved:
 
 _, _, undamped = train(partial(trpo_step, damping=0.0), rounds=5)
 print("halved with damping:   ", any(halvings))
@@ -294,9 +296,10 @@ print("halved without damping:", any(undamped))
 
 # %%
 # **The old policy is a constant.** Compute it under ``no_grad``. If both sides of the
-# divergence have a graph, it is the divergence of a policy from itself, which is 0 for all
-# weights. So are all its derivatives, and no error tells you. (A policy with dropout must
-# be in eval mode: in training, two calls are two different policies.)
+# divergence have a graph, you get the divergence of a policy from itself, which is 0 for
+# all weights. Then all its derivatives are 0, too, and there is no error. A policy with
+# dropout must be in eval mode, because in training mode two calls are two different
+# policies. Here is the product if both sides have a graph:
 
 weights, states = list(fresh.parameters()), states.double()
 kl = kl_divergence(fresh(states), fresh(states)).mean()
@@ -306,9 +309,10 @@ print("F v is zero:", bool(flat(lost).abs().max() < 1e-12))
 
 # %%
 # **create_graph and retain_graph.** The gradient of the divergence needs
-# ``create_graph=True``, or there is nothing to differentiate. The conjugate gradients ask
-# about ten vectors of one graph, so each call of ``product`` has to keep it, with
-# ``retain_graph=True``:
+# ``create_graph=True``. Otherwise it has no graph, and you cannot differentiate it. The
+# conjugate gradients take about ten products from one graph, so each call of ``product``
+# has to keep this graph, with ``retain_graph=True``. Here are the errors without one of
+# the flags:
 
 with torch.no_grad():
     old = fresh(states)
@@ -322,15 +326,15 @@ for create in (False, True):
         print(f"{create!s:5}", str(error)[:29], "…")
 
 # %%
-# **The place.** At the old weights :math:`F` has no negative eigenvalue, up to rounding. It
-# is the Fisher matrix there, :math:`J^\top MJ`, where :math:`J` is the Jacobian of the
-# policy's mean and log-spread, and :math:`M` the Hessian of the divergence with respect to
-# these two. The second derivatives of the network itself do not enter, which is why a
-# network of ReLUs is fine here (it is not in a :ref:`differential equation <pinn>`). Away
-# from the old weights the Hessian of the same divergence may have negative eigenvalues.
-# Then :math:`d^\top Fd` can be negative, and its root NaN. So begin every step with a new
-# ``old``. Is the smallest eigenvalue at least 0, up to rounding, at the old weights, and at
-# others?
+# **The place.** At the old weights :math:`F` has no negative eigenvalue, up to rounding.
+# There it is the Fisher matrix :math:`J^\top MJ`, where :math:`J` is the Jacobian of the
+# policy's mean and log-spread, and :math:`M` is the Hessian of the divergence with
+# respect to these two. The second derivatives of the network itself do not appear in it.
+# So you may use a network of ReLUs here, though not in a :ref:`differential equation
+# <pinn>`. Away from the old weights the Hessian of the same divergence may have negative
+# eigenvalues. Then :math:`d^\top Fd` can be negative, and its root is NaN. So begin every
+# step with a new ``old``. We print whether the smallest eigenvalue is at least 0, up to
+# rounding, at the old weights and at other weights:
 
 torch.manual_seed(0)  # the same displacement on every build
 nn.utils.vector_to_parameters(start.double() + 0.1 * torch.randn(98).double(), weights)
@@ -346,30 +350,31 @@ print(bool(size.min() > -1e-9), bool(away.min() > -1e-9))
 # %%
 # .. admonition:: Remember
 #
-#    - A product with a Hessian takes two calls: the gradient with ``create_graph=True``,
-#      and the gradient of that with ``v``. The ``v`` is a direction in the space of the
-#      weights.
+#    - A product with a Hessian takes two calls: the first computes the gradient with
+#      ``create_graph=True``, and the second differentiates this gradient with ``v``. The
+#      ``v`` is a direction in the space of the weights.
 #    - A gradient that is zero may have derivatives that are not.
-#    - Conjugate gradients need products only. The matrix is never formed.
+#    - Conjugate gradients need only products. The matrix is never formed.
 #
 # .. admonition:: Try it
 #
 #    Raise ``limit`` to 0.1, with ``partial(trpo_step, limit=0.1)``. Does the training get
-#    faster, and does it stay as steady? Then give ``fisher_product`` every fifth state,
-#    ``states[::5]``. What does the training lose?
+#    faster, and does it stay as steady? Then give ``fisher_product`` only every fifth
+#    state, ``states[::5]``. Does the training get worse?
 #
 # .. dropdown:: Answer
 #
-#    With our seed the first rounds gain more (98 steps in the fourth, instead of 59), but
-#    later ones fall back, to 68 at worst. A fifth of the states is enough for the products
-#    here: the training reaches 100 steps in the seventh round, as before. The gain still
-#    uses all states.
+#    With our seed the first rounds gain more, with 98 steps in the fourth round instead
+#    of 59, but later rounds fall back, to 68 steps at worst. A fifth of the states is
+#    enough for the products here: the training reaches 100 steps in the seventh round, as
+#    before. The gain still uses all states.
 #
 # .. dropdown:: How we checked this page
 #
-#    The matrix of all products is compared with the Hessian from ``torch.func``, and with
-#    the Fisher matrix from the Jacobian of the policy, for a network of tanh and one of
-#    ReLU. The solution of the conjugate gradients is put into its system.
+#    We compare the matrix of all products with the Hessian from ``torch.func``, and with
+#    the Fisher matrix from the Jacobian of the policy, for a network with tanh and for a
+#    network with ReLU. We also check that the solution of the conjugate gradients solves
+#    its system.
 
 from torch.func import functional_call, grad, jacrev
 
@@ -426,7 +431,7 @@ assert flat(lost).abs().max() < 1e-12
 # Where next
 # ----------
 #
-# For the Hessian of a KL divergence in small numbers, read
+# For the Hessian of a KL divergence with numbers that you can check in your head, read
 # :ref:`trpo-fisher-vector-product`. Policy gradients are introduced in :ref:`reinforce`.
 # For conjugate gradients, and for products with other matrices, read :ref:`gauss-newton`.
 #

@@ -4,13 +4,14 @@ r"""
 Which gradient goes through argmax or a random choice?
 ======================================================
 
-Your program has to choose one box out of three, and the choice is to get better with
+Your program has to choose one box out of three, and the choice should get better with
 training. The choice leads to a cost, and you call ``backward`` on this cost. Either the
 call raises an error, or nothing is learned, because a choice jumps from one box to the
-next, and a jump has no slope. But the *expected* cost of a random choice does have a slope.
-There are several ways to compute its gradient. Two of them are right, one always and the
-other on average. The best-known of the other ways, straight-through and Gumbel-softmax, are
-wrong even on average for most costs, and we shall see where that leads.
+next, and a jump has no slope. But the *expected* cost of a random choice does have a
+slope. There are several ways to compute the gradient of the expected cost. Two of them
+are right, one always and the other on average. The best-known other ways,
+straight-through and Gumbel-softmax, are wrong even on average for most costs, and we
+shall see how this affects the training.
 """
 
 # %%
@@ -18,8 +19,9 @@ wrong even on average for most costs, and we shall see where that leads.
 # -----------------
 #
 # The boxes hold 1, 3 and 2 litres. A choice is a :term:`one-hot vector` h of shape
-# ``(3,)``, and it is drawn with the probabilities :math:`p=\operatorname{softmax}(\theta)`.
-# The cost f of a box is the square of its size, so it is 1, 9 and 4. What we want is
+# ``(3,)``, and it is drawn with the probabilities
+# :math:`p=\operatorname{softmax}(\theta)`. The cost f of a box is the square of its size,
+# so it is 1, 9 and 4. We want the gradient of the expected cost,
 #
 # .. math::
 #
@@ -27,7 +29,7 @@ wrong even on average for most costs, and we shall see where that leads.
 #    p_k\,f(e_k)\,\nabla_\theta\log p_k ,
 #
 # where :math:`e_k` is the choice of box k. People first try to differentiate through the
-# choice itself. But neither ``argmax`` nor a draw has a graph:
+# choice itself. But the result of ``argmax`` has no graph, and neither has a draw:
 
 import math
 
@@ -55,8 +57,8 @@ for choice in (theta.argmax(), torch.multinomial(theta.softmax(0), 1)):
 # ------------------------
 #
 # You need not draw at all, as long as you can afford to compute the cost of every choice.
-# The expected cost is a sum, and a sum has a gradient. This one is exact, and we shall
-# compare the others with it:
+# The expected cost is a sum, and a sum has a gradient. This gradient is exact, and we
+# shall compare the other gradients with it:
 
 
 def summed(f):
@@ -70,11 +72,11 @@ exact.round(decimals=4)
 # The score function
 # ------------------
 #
-# With many choices you draw one, and take the gradient of its log-probability with its cost
-# as ``v``. That is the right side of the formula, one term at a time. The cost need not
-# have a derivative. (Policy gradients are this, see :ref:`reinforce`.) As there are only
-# three choices, we can say exactly what comes out on average, and how far a single draw is
-# from it. ``moments`` computes both:
+# With many choices you draw one, and take the gradient of its log-probability with its
+# cost as ``v``. This is the right side of the formula, one term at a time. The cost need
+# not have a derivative. Policy gradients use the same method (:ref:`reinforce`). As there
+# are only three choices, we can compute the exact mean of these gradients, and their
+# spread around it. ``moments`` computes both:
 
 
 def score(f, k):
@@ -92,18 +94,20 @@ unbiased, spread = moments(score, square)
 print(unbiased.round(decimals=4), round(spread, 2))
 
 # %%
-# The mean is the exact gradient. But a single draw is off by several times its length, and
-# a good *baseline*, a number that is taken from every cost, makes this smaller.
+# The mean is the exact gradient. But a single draw is off by several times the length of
+# the gradient. A good *baseline*, a number that you subtract from every cost, makes this
+# spread smaller.
 #
 # Straight-through
 # ----------------
 #
-# Forward, straight-through takes the hard choice. Backward it pretends that the choice had
-# been ``p``. So it uses the slope of the cost *at the chosen box*, and lets it pass. Its
-# mean is another vector than the exact gradient, and no number of draws removes this error.
-# There is one case in which it is right: if the cost is linear, with one slope everywhere,
-# every single draw gives the exact gradient. Here are the mean, the exact gradient and the
-# spread, first for the square of the size and then for the size itself:
+# In the forward pass, straight-through takes the hard choice. In the backward pass it
+# pretends that the choice had been ``p``. So it uses the slope of the cost *at the chosen
+# box*. The mean of its gradients is different from the exact gradient, and no number of
+# draws removes this error. In one case it is right: if the cost is linear, so that its
+# slope is the same everywhere, every single draw gives the exact gradient. Here are the
+# mean, the exact gradient and the spread, first for the square of the size and then for
+# the size itself:
 
 
 def through(f, k):
@@ -119,12 +123,13 @@ for f in (square, lambda h: h @ size):
 # Gumbel-softmax
 # --------------
 #
-# Gumbel-softmax draws a *soft* choice, a mixture of the boxes. With a low temperature τ it
-# is nearly hard. The price is seen below: a lower τ gives less error in the mean, and more
-# spread. ``hard=True`` rounds the choice for the cost, and keeps the soft one for the way
-# back, which is straight-through again. A soft choice has another error, too, because the
-# cost of a mixture is not the mean of the costs. The table has both numbers in lengths of
-# the exact gradient, from 100 000 draws:
+# Gumbel-softmax draws a *soft* choice, a mixture of the boxes. With a low temperature τ
+# the choice is nearly hard. A lower τ gives less error in the mean, but more spread, as
+# the table shows. ``hard=True`` rounds the choice for the cost, and uses the soft choice
+# for the backward pass, which is straight-through again. A soft choice also has an error,
+# because the cost of a mixture is not the mean of the costs. The table shows the error of
+# the mean and the spread, as multiples of the length of the exact gradient, from 100 000
+# draws:
 
 
 def gumbel(f, tau, hard):
@@ -142,11 +147,12 @@ for tau in (2.0, 0.5, 0.1):
         print(f"{tau:3}  {hard!s:5} {bias:4.1f} {spread:5.1f}")
 
 # %%
-# Does a low τ always mend ``hard=True``, too? For our square it does. As the draw moves
-# from one box to another, the rounded choice jumps, and the cost gets the slope at the one
-# end or at the other. For a square the mean of these two *is* the slope of the line between
-# them. For other costs it is not. With the cube of our cost about a quarter of the gradient
-# stays wrong (soft first, then hard):
+# Does a low τ always reduce the error of ``hard=True``, too? For our square it does. As
+# the draw moves from one box to another, the rounded choice jumps, and the gradient uses
+# the slope of the cost at one end or at the other. For a square the mean of these two
+# slopes *is* the slope of the line between the two ends. For other costs it is not. With
+# the cube of our cost about a quarter of the gradient stays wrong. The first number is
+# the error for the soft choice, and the second is the error for the hard one:
 
 cubed = [gumbel(lambda h: square(h) ** 3, 0.1, hard)[0].item() for hard in (False, True)]
 print([round(bias, 1) for bias in cubed])
@@ -155,10 +161,11 @@ print([round(bias, 1) for bias in cubed])
 # Where the wrong ones lead
 # -------------------------
 #
-# Does the error matter? We let each of the four train. Goods of 2.2 litres are to be
-# packed, and the cost is the square of the difference to the size of the box. So the box of
-# 2 litres is best, at a cost of 0.04. Each function takes a ``theta`` and calls
-# ``backward``, with 32 draws at a time, and can be lifted out:
+# Does the error matter? We train with each of the four methods. Goods of 2.2 litres have
+# to be packed, and the cost is the square of the difference between this number and the
+# size of the box. So the box of 2 litres is best, at a cost of 0.04. Each function below
+# takes a ``theta`` and calls ``backward``, and all except ``by_sum`` draw 32 times. You
+# can copy each of them:
 
 
 def misfit(h):
@@ -211,8 +218,9 @@ for name, (history, p) in trained.items():
     print(f"{name:17} cost {history[-1]:.1f}, right box {10 * (10 * p[2]).round():.0f}%")
 
 # %%
-# (The percentages are rounded to tens, because the draws depend on the processor.) All
-# four begin with a preference for the smallest box. Here is the expected cost on the way:
+# The percentages are rounded to tens, because the draws depend on the processor. All four
+# begin with a preference for the smallest box. Here is the expected cost during the
+# training:
 
 import matplotlib.pyplot as plt
 
@@ -224,27 +232,28 @@ ax.legend()
 title = ax.set_title("Straight-through stops at a mixture of boxes")
 
 # %%
-# Three of them find the box of 2 litres. Straight-through goes on choosing wrong boxes.
-# What has it learned? Look at the size of its boxes *on average*:
+# Three of the methods find the box of 2 litres. Straight-through goes on choosing wrong
+# boxes. What has it learned? Look at the size of its boxes *on average*:
 
 p = trained["straight-through"][1]
 print(f"sizes on average {(p * size).sum():.1f}")
 
 # %%
-# That is what the goods need! The slope of the cost at a box is :math:`2(\text{size}-2.2)`,
-# and the slopes cancel on average as soon as the sizes are 2.2 on average. There
-# straight-through stops, apart from the noise of its draws. A mixture of 1, 2 and 3 litres
-# would be perfect if you could mix boxes. The cheapest such mixture has one box of 3 among
-# four of 2, and costs 0.16, four times as much as always taking the box of 2. The other
-# three estimates compare the *costs* of boxes, or nearly so.
+# This is exactly the size that the goods need! The slope of the cost at a box is
+# :math:`2(\text{size}-2.2)`, and the slopes cancel on average as soon as the sizes are
+# 2.2 on average. Straight-through stops at such a mixture, apart from the noise of its
+# draws. A mixture of 1, 2 and 3 litres would be perfect if you could mix boxes. The
+# cheapest such mixture takes the box of 3 litres once for every four boxes of 2 litres.
+# Its mean cost is 0.16, four times the cost of always taking the box of 2. The other
+# three methods compare the *costs* of boxes, or nearly so.
 #
 # sample and rsample
 # ------------------
 #
 # Not all random draws are choices. A draw that is a smooth function of its parameters and
 # of some noise, such as a normal one, has a path for the gradient. In
-# ``torch.distributions`` it is ``rsample`` that keeps the path, and ``sample`` cuts it. A
-# choice has no path, and so ``Categorical`` has no ``rsample``:
+# ``torch.distributions``, ``rsample`` keeps this path, and ``sample`` cuts it. A choice
+# has no path, and so ``Categorical`` has no ``rsample``:
 
 normal, categorical = torch.distributions.Normal, torch.distributions.Categorical
 mean = torch.tensor(1.0, requires_grad=True)
@@ -255,9 +264,9 @@ except NotImplementedError as error:
     print(repr(error))
 
 # %%
-# Is the path always the better way, where it exists? We compare it with the score function
-# for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin 2x`, and the jump
-# :math:`[x>0]`, which is 1 for a positive x and 0 for others:
+# Is the path always better than the score function, if it exists? We compare it with the
+# score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
+# 2x`, and the jump :math:`[x>0]`, which is 1 for a positive x and 0 for others:
 
 means, found = torch.ones(100_000, requires_grad=True), {}
 x = normal(means, 1.0).rsample()
@@ -274,10 +283,11 @@ density = math.exp(-1 / 2) / math.sqrt(2 * math.pi)
 print(f"the density at 0: {density:.2f}")
 
 # %%
-# For the two smooth functions both are right on average. The path has the smaller spread
-# for the square, and the larger one for the wave, whose slope changes its sign from draw to
-# draw. For the jump the path is wrong. The expected value of :math:`[x>0]` changes with the
-# mean at the rate of the density at 0, but along the path the slope is 0 for every draw.
+# For the two smooth functions both methods are right on average. The path has the smaller
+# spread for the square, and the larger spread for the wave, whose slope changes its sign
+# from draw to draw. For the jump the path is wrong. The expected value of :math:`[x>0]`
+# changes with the mean at the rate of the density at 0, but along the path the slope is 0
+# for every draw.
 #
 # What to watch for
 # -----------------
@@ -285,13 +295,13 @@ print(f"the density at 0: {density:.2f}")
 # **A loss that goes down is no proof.** In the picture straight-through learns something at
 # the beginning. Try your estimator on a small case whose sum you can compute, as here.
 #
-# **hard=True is not exact either.** It takes the hard choice for the cost and a slope from
-# somewhere else, as straight-through does, and shares its fault.
+# **hard=True is not exact either.** Like straight-through, it takes the hard choice for
+# the cost and a slope from elsewhere, and so it has the same fault.
 #
-# **The score function is noisy.** Take the mean over many draws, and take a baseline from
-# the costs that does not depend on the draw itself. (The mean of the same 32 costs, as in
-# ``by_score``, contains the draw, and makes the gradient smaller by the factor 31/32. Adam
-# does not mind.)
+# **The score function is noisy.** Take the mean over many draws, and subtract a baseline
+# from the costs that does not depend on the draw itself. The mean of the same 32 costs,
+# as in ``by_score``, contains the draw, and multiplies the gradient by 31/32. The steps
+# of Adam hardly change through this factor.
 #
 # .. admonition:: Try it
 #
@@ -300,7 +310,8 @@ print(f"the density at 0: {density:.2f}")
 #
 # .. dropdown:: Answer
 #
-#    Yes. As many boxes of 1 as of 3 litres are 2 litres on average, and there it stops:
+#    Yes. If it chooses the boxes of 1 and of 3 litres equally often, the size is 2 litres
+#    on average, and it stops there:
 
 kept, misfit = misfit, lambda h: (h @ size - 2.0) ** 2
 _, p = train(by_straight_through)
@@ -310,11 +321,11 @@ print(f"right box {10 * (10 * p[2]).round():.0f}%, sizes on average {(p * size).
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The exact gradient and the mean of the score function are compared with the derivative
-#    of softmax, worked out by hand. For a linear cost, straight-through is compared with
-#    it, too. The estimates for the normal draw are compared with their formulas. The factor
-#    31/32 is computed for two draws, where it is 1/2. The errors of Gumbel-softmax and the
-#    results of the four trainings are asserted with some room.
+#    We compare the exact gradient and the mean of the score function with the derivative
+#    of softmax, worked out by hand. For a linear cost, we compare straight-through with
+#    this derivative, too. We compare the estimates for the normal draw with their
+#    formulas. We compute the factor 31/32 for two draws, where it is 1/2. With some room,
+#    we assert the errors of Gumbel-softmax and the results of the four trainings.
 
 assert 0.3 < p[2] < 0.9
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])

@@ -4,18 +4,19 @@ r"""
 Eligibility traces: TD(λ) with a network
 ========================================
 
-A value network has learned that its last prediction was wrong. The predictions before it
-led to this mistake, and deserve a part of the correction. TD(λ) keeps a fading memory of
-their gradients, the eligibility trace. On this page we differentiate the prediction itself,
-with a ``v`` equal to 1, and write what the optimizer is to find in ``.grad`` there by hand.
+A value network finds out that its last prediction was wrong. The earlier predictions led
+to this mistake, and should get a part of the correction. TD(λ) keeps a fading memory of
+their gradients, the eligibility trace. On this page we differentiate the prediction
+itself, with a ``v`` equal to 1, and write the gradient for the optimizer into ``.grad``
+by hand.
 """
 
 # %%
 # Somebody walks along a row of nine stones. The walk starts at the middle stone, and each
 # step goes right with probability 0.55 and left otherwise. A walk that leaves the row on
 # the right is paid 1, and a walk that leaves it on the left is paid nothing. For each
-# stone, a network is to say how much we may expect. The network sees a stone as five
-# numbers that say how near the stone is to five places:
+# stone, a network should predict the pay that we may expect. The network sees a stone as
+# five numbers that say how near the stone is to five places:
 
 import torch
 from torch import nn
@@ -42,11 +43,12 @@ def seen(stones):
 # The program
 # -----------
 #
-# After a step from s to s′ with reward r, the prediction V(s) can be compared with what we
-# know now, r + γ V(s′). The difference is the *TD error* δ. Plain TD learning (λ = 0) moves
-# V(s) by a part of it. TD(λ) moves the predictions before it, too, the older the less. For
-# this it keeps one trace for each weight, :math:`z\leftarrow\gamma\lambda z+\nabla V(s)`,
-# and changes the weights in proportion to δ z (Sutton and Barto, 2018):
+# After a step from s to s′ with reward r, we know more than before, and can compare the
+# prediction V(s) with r + γ V(s′). The difference is the *TD error* δ. Plain TD learning,
+# with λ = 0, moves V(s) by a part of δ. TD(λ) also moves the earlier predictions, and the
+# older they are, the less they move. For this it keeps one trace for each weight,
+# :math:`z\leftarrow\gamma\lambda z+\nabla V(s)`, and changes the weights in proportion to
+# δ z (Sutton and Barto, 2018):
 
 
 def td_lambda(net, episodes=60, decay=0.8, discount=1.0, lr=0.01, judge=None):
@@ -74,9 +76,9 @@ def td_lambda(net, episodes=60, decay=0.8, discount=1.0, lr=0.01, judge=None):
 
 
 # %%
-# That is the program, to be copied with the next block, which makes the network and lets it
-# learn. How good it is can be judged here, since the true values are known: for such a walk
-# they are :math:`(1-q^i)/(1-q^{10})` with :math:`q=0.45/0.55`.
+# This function and the next block, which makes the network and trains it, form the
+# program. Copy them together. Here we can judge the network, since we know the true
+# values. For such a walk they are :math:`(1-q^i)/(1-q^{10})` with :math:`q=0.45/0.55`.
 
 stones = torch.arange(1, 10)
 q = 0.45 / 0.55
@@ -99,7 +101,7 @@ plain = network()
 without = td_lambda(plain, decay=0.0, judge=judge)
 
 # %%
-# Both have seen the same sixty walks:
+# Both networks have seen the same sixty walks:
 
 import matplotlib.pyplot as plt
 
@@ -119,7 +121,7 @@ below.legend()
 title = figure.suptitle("With traces the network learns from fewer walks")
 
 # %%
-# After ten walks, and at the end:
+# We print the errors after ten walks, and whether the error at the end is below 0.2:
 
 print(f"λ = 0.8: {with_traces[10]:.1f}, below 0.2: {with_traces[-1] < 0.2}")
 print(f"λ = 0:   {without[10]:.1f}, below 0.2: {without[-1] < 0.2}")
@@ -128,16 +130,16 @@ print(f"λ = 0:   {without[10]:.1f}, below 0.2: {without[-1] < 0.2}")
 # The line with the v
 # -------------------
 #
-# It is ``torch.autograd.grad(value, weights, torch.ones(1))``, and the ``v`` is 1. We ask
-# for the gradient of the *prediction*, as it is, and not of a loss. The reason is the order
-# of events: when we look at a stone we do not know yet how wrong the prediction is. We only
-# learn it after the next step, and then again, in weaker form, after each of the steps that
-# follow. So the gradient waits in the trace, and is multiplied by each δ when that has
-# become known.
+# The line is ``torch.autograd.grad(value, weights, torch.ones(1))``, and the ``v`` is 1.
+# We ask for the gradient of the *prediction* itself, and not of a loss. The reason is the
+# order of events: when we look at a stone we do not know yet how wrong the prediction is.
+# We only learn it after the next step, and then again, in weaker form, after each of the
+# steps that follow. So the gradient waits in the trace, and we multiply the trace by each
+# δ as soon as we know it.
 #
 # The simplest network shows what a trace holds: a table with one weight for each stone.
 # There the gradient of V(s) is 1 at this stone and 0 elsewhere. After stones 0, 1 and 2,
-# with λ = 0.5, the trace remembers where we have been:
+# with λ = 0.5, the trace still shows all three stones:
 
 import pullback
 
@@ -165,17 +167,17 @@ for stone in (0, 1, 2):
 table.grad
 
 # %%
-# (Our program does not do it like this, because there the optimizer wants −δ z in
-# ``.grad``.)
+# Our program does not do this, because its optimizer needs −δ z in ``.grad``.
 #
 # The forward view: one v for the whole walk
 # ------------------------------------------
 #
-# There is a second way to say what TD(λ) does. Wait until the walk has ended, and give each
-# stone a target that mixes what was found one step later, two steps later, and so on, the
-# λ-return :math:`G^\lambda`. If the weights stay as they are during the walk, the two ways
-# agree: the sum of all δ z is *one* product of backward, for all predictions of the walk at
-# once. There **v is how much each prediction was too low**, :math:`v_t=G^\lambda_t-V(s_t)`:
+# There is a second way to say what TD(λ) does. Wait until the walk has ended, and give
+# each stone a target, the λ-return :math:`G^\lambda`. It is a mixture of the results one
+# step later, two steps later, and so on. If the weights stay as they are during the walk,
+# the two ways agree: the sum of all δ z is a *single* :term:`vector-Jacobian product` for
+# all predictions of the walk. In this product **v says how much too low each prediction
+# was**, :math:`v_t=G^\lambda_t-V(s_t)`:
 
 
 def errors(values, rewards, discount):
@@ -220,16 +222,16 @@ print(len(episode), "predictions, v of shape", tuple(v.shape))
 print("the same:", torch.allclose(backward_view, forward_view, rtol=1e-4, atol=1e-5))
 
 # %%
-# Where whole walks fit into memory, the second way needs one ``backward`` instead of one
-# for each step. The first way can learn while it walks.
+# If whole walks fit into memory, the second way needs one ``backward`` instead of one for
+# each step. With the first way the network can learn during the walk.
 #
 # What to watch for
 # -----------------
 #
-# **The gradient of the prediction, not of the squared error.** If you let the gradients of
-# δ²/2 fade in ``.grad``, each old gradient keeps its *own* δ, and the new one never reaches
-# the older predictions. Here is what the table learns from the stones 0, 1 and 2 and then
-# the reward 1:
+# **The gradient of the prediction, not of the squared error.** If you let the gradients
+# of δ²/2 fade in ``.grad``, each old gradient keeps its *own* δ, and the new one never
+# reaches the older predictions. For the stones 0, 1 and 2 and then a reward of 1, we
+# print how much the table learns for each stone:
 
 
 def learned(of_prediction):
@@ -249,43 +251,44 @@ print("of the prediction:", learned(of_prediction=True).tolist())
 print("of the error:     ", learned(of_prediction=False).tolist())
 
 # %%
-# In the second line of the output nothing but the last stone has learned from the reward,
-# as with λ = 0.
+# In the second line of the output, only the last stone has learned from the reward, as
+# with λ = 0.
 #
-# **The next prediction is a constant.** V(s′) is computed under ``no_grad``. With its graph
-# you would get the *residual gradient*, another algorithm (:ref:`stop-gradient`).
+# **The next prediction is a constant.** V(s′) is computed under ``no_grad``. With a graph
+# you would get the *residual gradient*, which is a different algorithm
+# (:ref:`stop-gradient`).
 #
-# **Momentum is not a trace.** It fades, too, but it adds up δ times the gradient, as in the
-# second line of the output above, and goes on across episodes. A trace begins at zero again
-# with each episode.
+# **Momentum is not a trace.** Momentum fades, too, but it adds up δ times the gradient,
+# as in the second line of the output above, and it goes on from one episode to the next.
+# A trace begins at zero in each episode.
 #
-# **While the weights change.** The two views are the same for weights that wait until the
-# end of the walk. In ``td_lambda`` they change in every step, so what comes out differs a
-# little, and the less, the smaller the learning rate is.
+# **While the weights change.** The two views agree if the weights change only at the end
+# of the walk. In ``td_lambda`` they change in every step, so the results differ a little.
+# The smaller the learning rate is, the smaller this difference.
 #
 # .. admonition:: Remember
 #
-#    - The trace collects gradients of predictions, with v = 1. Each δ is multiplied by it
-#      later.
-#    - An optimizer takes whatever ``.grad`` holds, and you may compute that yourself.
-#    - For a finished walk there is a v that does the same in one call.
+#    - The trace collects gradients of predictions, with v = 1. Later it is multiplied by
+#      each δ.
+#    - An optimizer uses whatever ``.grad`` holds, and you may fill ``.grad`` yourself.
+#    - For a finished walk there is a ``v`` with which one call gives the same result.
 #
 # .. admonition:: Try it
 #
-#    Let the walker go left more often (0.45 in place of 0.55 in ``walk``, and ``q`` turned
-#    over). Then try ``decay=1.0``. What happens to the error from walk to walk?
+#    Let the walker go left more often, with 0.45 in place of 0.55 in ``walk``, and with
+#    ``q`` inverted. Then try ``decay=1.0``. What happens to the error from walk to walk?
 #
 # .. dropdown:: Answer
 #
 #    Going left more often changes the values, and the traces help as before. With
-#    ``decay=1.0`` the predictions are taught by what the walk came to in the end, and by no
-#    other prediction. With our seed the error is low after a single walk, and then goes up
-#    and down for most of the training, because single walks end by chance on one side or
-#    the other.
+#    ``decay=1.0`` each prediction learns only from the final result of the walk, and from
+#    no other prediction. With our seed the error is low after a single walk, and then
+#    goes up and down for most of the training, because single walks end by chance on one
+#    side or the other.
 #
 # .. dropdown:: How we checked this page
 #
-#    The backward view is compared with the forward view for ten walks and several λ, in
+#    We compare the backward view with the forward view for ten walks and several λ, in
 #    float64, and the true values with the equations that they satisfy.
 
 exact = network().double()

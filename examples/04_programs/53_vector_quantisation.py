@@ -4,12 +4,12 @@ r"""
 VQ-VAE: a v that goes straight through a codebook
 =================================================
 
-You want to store each snippet of a signal as one number between 0 and 15. An encoder turns
-the snippet into a point, the point is replaced by the nearest of sixteen *codes*, and a
-decoder turns the code into a snippet again. The encoder, the codes and the decoder are to
-be trained together. But choosing the nearest code has a derivative of zero. So the program
-takes the ``v`` that arrives at the code and hands it to the point, as if there had been no
-choice in between.
+You want to store each snippet of a signal as one number between 0 and 15. An encoder
+turns the snippet into a point, the point is replaced by the nearest of sixteen *codes*,
+and a decoder turns the code into a snippet again. You want to train the encoder, the
+codes and the decoder together. But the choice of the nearest code has a derivative of
+zero. So the program takes the ``v`` that arrives at the code and passes it to the point,
+as if there had been no choice in between.
 """
 
 # %%
@@ -25,7 +25,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-# float64 makes the printed digits the same on every processor; you can leave it out:
+# With float64 the printed digits are the same on every processor, but you can leave it
+# out:
 torch.set_default_dtype(torch.float64)
 
 
@@ -40,11 +41,12 @@ def snippets(count, generator):
 # The program
 # -----------
 #
-# ``e`` is the point that the encoder has made of each snippet, of the shape ``(B, 2)``.
-# The codebook is a parameter of shape ``(16, 2)``, and ``code`` is the nearest of its
-# rows. Three losses are added up. The *reconstruction* compares the snippets before and
-# after. The *codebook loss* moves each code to the points that chose it, and the
-# *commitment loss* keeps the points near their codes (van den Oord et al., 2017):
+# ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for
+# each snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the
+# nearest of its rows for each point. We add up three losses. The *reconstruction* loss
+# compares the snippets before and after. The *codebook loss* moves each code towards the
+# points that chose it, and the *commitment loss* keeps the points near their codes (van
+# den Oord et al., 2017):
 
 
 class Quantiser(nn.Module):
@@ -80,10 +82,10 @@ def train(model, steps=600, each_step=lambda step, e, chosen: None):
 
 
 # %%
-# The line with the ``detach`` is the one to understand. The bracket is a constant for
-# ``backward``, so the line is *e plus a constant*. Its value is ``code``, and its
+# The line with the ``detach`` is the important one. For ``backward`` the bracket is a
+# constant, so ``passed`` is *e plus a constant*. Its value is ``code``, and its
 # :term:`Jacobian` with respect to ``e`` is the identity. The decoder sends a ``v`` to
-# ``passed``, and the same ``v``, unchanged, arrives at ``e``. We can watch it:
+# ``passed``, and the same ``v``, unchanged, arrives at ``e``. We print both:
 
 torch.manual_seed(0)  # the same weights on every build
 model = Quantiser()
@@ -96,11 +98,11 @@ print("what arrives at the code ", at_passed[0])
 print("what arrives at the point", at_e[0])
 
 # %%
-# This is not the derivative of what the program computes. A small move of the point does
-# not change the code at all, unless it crosses the border to another one. It is a guess.
-# If it would help to have the *code* a little further to the right, we move the *point*
-# to the right. That is only sensible as long as both are near each other, and the other
-# two losses take care of that.
+# This is not the derivative of the function that the program computes. A small move of
+# the point does not change the code at all, unless the point crosses the border to
+# another code. The gradient is a guess. If it would help to move the *code* a little to
+# the right, we move the *point* to the right. This is sensible only as long as the two
+# are near each other, and the other two losses keep them so.
 #
 # Which loss reaches what
 # -----------------------
@@ -125,10 +127,11 @@ for name, told in table.items():
     print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
 
 # %%
-# The codebook learns from its own loss only, and its gradient can be read. For a code that
-# some of the points have chosen, it is the sum of the differences to these points, times
-# the factor that comes from the mean. A step against it moves the code towards their mean,
-# as *k-means* does. And for a code that *nobody* has chosen the gradient is zero:
+# The codebook learns only from its own loss, and its gradient is easy to interpret. For a
+# code that some points have chosen, it is the sum of the differences between the code and
+# these points, times a factor that comes from the mean. A step against this gradient
+# moves the code towards the mean of these points, as *k-means* does. And for a code that
+# *no point* has chosen, the gradient is zero:
 
 losses, chosen, *_ = model(test)
 (g,) = torch.autograd.grad(losses["codebook"], model.codebook, retain_graph=True)
@@ -141,10 +144,10 @@ print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
 # been chosen has the gradient zero, so plain Adam without weight decay leaves it where it
-# is, and it is idle in the next step, too, unless the points come to it. Such codes are
-# called *dead*. A usual cure is to put a code that has not been chosen for some time onto a
-# point of the present batch. This is an ordinary assignment under ``no_grad`` and has
-# nothing to do with ``backward``. We train once without and once with it:
+# is. In the next step it is idle again, unless the points come to it. Such codes are
+# called *dead*. A usual cure is to put a code that has not been chosen for some time onto
+# a point of the present batch. This is an ordinary assignment under ``no_grad``, in which
+# ``backward`` plays no part. We train once without and once with such restarts:
 
 
 def restart(model, every=50):
@@ -176,11 +179,11 @@ mean = test.mean(dim=0).expand_as(test)
 print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 
 # %%
-# More codes are in use, and the error is smaller. How much smaller depends on the draw of
-# the first codes. Of six other draws, two ended without a restart with a single code for
-# all snippets, which is as bad as the mean, and with it all six had at least 15 codes in
-# use. Here are the points in their plane with
-# the codes on top of them, and how often each code is chosen:
+# With the restarts more codes are in use, and the error is smaller. How much smaller it
+# is depends on the random initial codes. We tried six other draws of these. Without a
+# restart, two of them ended with a single code for all snippets, which is as bad as the
+# mean. With the restarts, all six had at least 15 codes in use. Here are the points in
+# their plane with the codes on top of them, and how often each code is chosen:
 
 import matplotlib.pyplot as plt
 
@@ -204,17 +207,19 @@ title = figure.suptitle("Points, codes, and how often each is used")
 # ---------------
 #
 # **The code goes into the decoder as it is.** Without the straight-through line the
-# reconstruction has no way to the encoder, which then learns from the commitment loss
-# alone, that is, to stay near the codes whatever the snippet is. It does reach the
-# codebook in exchange.
+# gradient of the reconstruction cannot reach the encoder. Then the encoder learns only
+# from the commitment loss, which tells it to stay near the codes whatever the snippet is.
+# The codebook, on the other hand, does get the gradient of the reconstruction.
 #
-# **The codebook loss is computed with** ``passed``. It has the value of the code and the
-# slope of the point, so the loss moves the encoder, and the codebook gets nothing.
+# **The codebook loss is computed with** ``passed``. ``passed`` has the value of the code
+# and the slope of the point, so the loss moves the encoder, and the codebook gets no
+# gradient.
 #
-# **One loss for both sides**, without a ``detach``. This is not an error. It is the sum
-# of the two, with the weight 1 for each, and moves codes and points towards each other.
+# **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum
+# of the codebook loss and the commitment loss, with the weight 1 for each, and moves
+# codes and points towards each other.
 #
-# Here is whom each of them reaches:
+# The table shows which of the three parts get a gradient in each of these cases:
 
 x = test
 model = models["with restart"]
@@ -231,17 +236,18 @@ for name, told in others.items():
     print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
 
 # %%
-# The value of the loss with ``passed`` is that of a right codebook loss, so the log doesn't
+# The loss with ``passed`` has the same value as a right codebook loss, so the log doesn't
 # show the mistake:
 
 right_loss = mse_loss(code, e.detach())
 print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 
 # %%
-# **A check with** :term:`finite differences` **must fail** here, and has found nothing
+# **A check with** :term:`finite differences` **must fail** here, even if nothing is
 # wrong. The program computes a staircase, and the straight-through gradient is on purpose
-# not the slope of a staircase (:ref:`straight-through-bias` says what this costs). Only the
-# decoder passes such a check, because there is no staircase after its input.
+# not the slope of a staircase. :ref:`straight-through-bias` explains the disadvantage of
+# this. Only the decoder passes such a check, because there is no staircase after its
+# input.
 #
 # Many programs move the codebook without a gradient, by a running mean of the points that
 # chose each code. Then the codebook loss is left out, and the straight-through line and
@@ -249,25 +255,27 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 #
 # .. admonition:: Try it
 #
-#    Let the codes begin near the points (``torch.randn(codes, 2)``, without the 4). Does a
-#    code die now? And how does the error change with ``codes=64``, with a restart and
-#    without one?
+#    Let the codes begin near the points, with ``torch.randn(codes, 2)``, without the 4.
+#    Does a code die now? And how does the error change with ``codes=64``, with a restart
+#    and without one?
 #
 # .. dropdown:: Answer
 #
 #    Near the points no code dies. All sixteen are used with and without the restart, and
-#    the errors, 0.08 and 0.07, are about as small as with the restart above. With 64 far
-#    codes the restart matters more: 20 codes in use and an error of 0.08 without it, 59 and
-#    0.03 with it. With 64 codes that begin *near* it helps no longer: 58 and 62 codes are
-#    in use, and the error is even a little smaller without it. A good start does what the
-#    restart would repair.
+#    the errors, 0.08 and 0.07, are about as small as with the restart above. With 64
+#    codes that begin far away, the restart matters more. Without it 20 codes are in use
+#    and the error is 0.08, and with it 59 codes are in use and the error is 0.03. With 64
+#    codes that begin *near* the points, the restart no longer helps: 58 codes are in use
+#    without it and 62 with it, and the error is even a little smaller without it. With a
+#    good start there is nothing for the restart to repair.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    What arrives at the point is compared with what arrives at the code, and with the slope
-#    that a small step gives, which is zero. The codebook's gradient is compared with the
-#    formula, and both tables are asserted. So is the number of codes in use.
+#    We compare the gradient that arrives at the point with the gradient that arrives at
+#    the code, and with the slope from a small step, which is zero. We compare the
+#    gradient of the codebook with the formula, and assert both tables and the numbers of
+#    codes in use.
 
 assert torch.equal(at_passed, at_e)
 assert at_e.any()
@@ -310,8 +318,9 @@ assert errors[1] < 0.6 * errors[0] < 0.6 * 0.5 * mse_loss(mean, test)
 
 # %%
 # **Next:** :ref:`vqvae-codebook` goes through the same steps with numbers that you can
-# check in your head. :ref:`straight-through-two-ways` shows the straight-through line as a
-# Function. For other ways around a choice that has no slope, read :ref:`discrete-choices`.
+# check in your head. :ref:`straight-through-two-ways` shows the straight-through line as
+# a Function. For other methods to train through a choice that has no slope, read
+# :ref:`discrete-choices`.
 #
 # .. asked: VQ-VAE; straight-through estimator for codes; codebook collapse; commitment
 #    loss; dead codes; gradient through nearest neighbour; vector quantisation; codebook

@@ -4,36 +4,37 @@ r"""
 A big contrastive batch in small memory (gradient caching)
 ==========================================================
 
-You train an encoder with pairs: two views of the same thing are to get embeddings that are
-alike, and all other pairs of the batch are to differ. The more other pairs there are, the
-better the training works, so you want a large batch. But the graph of a large batch does
-not fit into memory. Accumulating over small batches does not help, because then each sample
-has few others to differ from. There is another place at which you can cut. The loss needs
-all *embeddings* at once, but not all *graphs*. So compute the gradient with respect to the
-embeddings first, and pass each chunk of the batch its rows of this gradient as ``v``.
+You train an encoder with pairs: two views of the same thing should get similar
+embeddings, and all other pairs of the batch should differ. The more other pairs there
+are, the better the training works, so you want a large batch. But the graph of a large
+batch does not fit into memory. Accumulating over small batches does not help, because
+then each sample has few others to differ from. But you can cut the batch at a different
+place. The loss needs all *embeddings* at once, but not all *graphs*. So compute the
+gradient with respect to the embeddings first, and pass each chunk of the batch its rows
+of this gradient as ``v``.
 """
 
 # %%
 # Where the batch can be cut
 # --------------------------
 #
-# The embeddings ``z`` have the shape ``(B, d)``. The loss compares each embedding with all
-# the others, and so we cannot compute it chunk by chunk. The encoder treats each sample by
-# itself, and so we can run it chunk by chunk. By the chain rule the gradient with respect
-# to the weights :math:`w` is a sum over chunks (Gao et al., 2021):
+# The embeddings ``z`` have the shape ``(B, d)``. The loss compares each embedding with
+# all the others, and so we cannot compute it chunk by chunk. The encoder treats each
+# sample separately, and so we can run it chunk by chunk. By the chain rule the gradient
+# with respect to the weights :math:`w` is a sum over chunks (Gao et al., 2021):
 #
 # .. math::
 #
 #    \nabla_w L=\sum_{\text{chunks}}J_c^\top\,\frac{\partial L}{\partial z_c}
 #
 # :math:`J_c` is the :term:`Jacobian` of the embeddings of one chunk, and ``backward``
-# multiplies by it. What we have to pass to ``backward`` is :math:`\partial L/\partial z_c`,
-# the rows that belong to this chunk in the gradient of the loss with respect to ``z``.
-# These rows are our ``v``.
+# multiplies by it. We have to pass :math:`\partial L/\partial z_c` to ``backward``. These
+# are the rows of this chunk in the gradient of the loss with respect to ``z``, and they
+# are our ``v``.
 #
-# We make 256 samples, and a second view of each, which is the same with some noise. The
-# loss is the usual one. For each sample, the right second view has to be picked among all
-# 256:
+# We make 256 samples, and a second view of each, which is the same sample with some
+# noise. The loss is the usual one, in which the right second view of each sample has to
+# be picked among all 256:
 
 import torch
 from torch import nn
@@ -56,11 +57,11 @@ def contrastive(z):
 # The program
 # -----------
 #
-# This function takes the place of ``loss.backward()``, and is the part to take along. The
-# first pass makes all embeddings without a graph. The loss then has a graph that begins at
-# them, and ``backward`` leaves ``v`` in ``z.grad``. The second pass goes through the chunks
-# once more, now with a graph. Each chunk gets its rows of ``v``, and its graph is freed
-# before the next one is made:
+# This function takes the place of ``loss.backward()``, and you can copy it. The first
+# pass makes all embeddings without a graph. The graph of the loss then begins at the
+# embeddings, and ``backward`` leaves ``v`` in ``z.grad``. The second pass goes through
+# the chunks once more, now with a graph. Each chunk gets its rows of ``v``, and its graph
+# is freed before the next one is made:
 
 
 def cached_backward(encoder, loss_of, batch, chunk):
@@ -75,8 +76,8 @@ def cached_backward(encoder, loss_of, batch, chunk):
 
 
 # %%
-# The training loop is as always, and the loss goes down. Every step sees 512 embeddings,
-# and the encoder never has a graph for more than 32 samples:
+# The training loop is an ordinary one, and the loss goes down. Every step sees 512
+# embeddings, and the encoder never has a graph for more than 32 samples:
 
 optimizer = torch.optim.Adam(encoder.parameters(), lr=0.02)
 history = []
@@ -87,8 +88,8 @@ for _ in range(60):
 print(f"{history[0]:.1f} -> {history[-1]:.1f}")
 
 # %%
-# What has the encoder learned? Here are twenty samples and the second views of the same
-# twenty. Each square is the cosine of two embeddings:
+# What has the encoder learned? Here are twenty samples and their second views. Each
+# square shows the cosine of two embeddings:
 
 import pullback.plot
 
@@ -104,15 +105,16 @@ found = (a @ b.T).argmax(1) == torch.arange(256)
 print("nearest to their own second view:", found.sum().item(), "of 256")
 
 # %%
-# On the diagonal a sample meets its own second view, and is nearest to it.
+# The diagonal shows the pairs of a sample and its own second view. The text below the
+# picture says for how many samples this view is the nearest one.
 #
 # The same gradient, in less memory
 # ---------------------------------
 #
-# Is it the gradient of the large batch, or of something like it? We compare it with that of
-# one graph for all 512, for new weights. And we count the bytes of the
-# :term:`saved tensors <saved tensor>` that a forward pass of the encoder keeps for
-# ``backward``, once for all samples and once for a chunk:
+# Is this really the gradient of the large batch? For new weights, we compare it with the
+# gradient from one graph for all 512 samples. We also count the bytes of the :term:`saved
+# tensors <saved tensor>` that a forward pass of the encoder keeps for ``backward``, once
+# for all samples and once for a chunk:
 
 torch.manual_seed(0)
 fresh = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 8))
@@ -143,18 +145,18 @@ print("bytes:", saved(both), "for all,", saved(both[:32]), "for a chunk")
 # a little more than a sixteenth of the bytes, because the weights are saved as well, and
 # they are as large as before.
 #
-# The price is a second forward pass of the encoder. And one thing stays: the table of B by
-# B cosines, and the graph of the loss itself. As long as the embeddings are much smaller
-# than what goes on inside the encoder, this is a good bargain.
+# But the method needs a second forward pass of the encoder. And the table of B by B
+# cosines and the graph of the loss still have to fit into memory. If the embeddings are
+# much smaller than the activations inside the encoder, this is a good bargain.
 #
 # What to watch for
 # -----------------
 #
-# **Dropout.** The second pass would draw other masks than the first. Then ``v`` belongs to
-# embeddings that are no longer there, and nothing raises. Leave dropout out, or keep the
-# state of the random numbers before each chunk of the first pass, and put it back before
-# the same chunk of the second (on a GPU, that is ``torch.cuda.get_rng_state`` and
-# ``set_rng_state``):
+# **Dropout.** The second pass would draw different masks from the first. Then ``v``
+# belongs to embeddings that no longer exist, and there is no error. Leave dropout out. Or
+# save the state of the random number generator before each chunk of the first pass, and
+# restore it before the same chunk of the second. On a GPU, use
+# ``torch.cuda.get_rng_state`` and ``torch.cuda.set_rng_state``. Here it is on a CPU:
 
 noisy = nn.Sequential(nn.Linear(20, 8), nn.Dropout(0.5))
 state = torch.get_rng_state()
@@ -164,17 +166,18 @@ restored = noisy(both)
 print("same masks:", torch.equal(first, again), " restored:", torch.equal(first, restored))
 
 # %%
-# **BatchNorm** in training mode mixes the samples of a chunk. The embeddings of the chunks
-# are then not those of the whole batch, and neither are the gradients.
+# **BatchNorm** in training mode mixes the samples of a chunk. Then the embeddings of the
+# chunks differ from the embeddings of the whole batch, and so do the gradients.
 #
 # **DistributedDataParallel** starts to average the gradients at each ``backward``, and so
 # at each chunk. Put all chunks but the last under ``no_sync`` (:ref:`across-processes`).
 #
-# **Embeddings from several GPUs.** People collect them with ``dist.all_gather``, and the
-# encoder learns no better. What is gathered is a constant without a graph. Put your own
-# embeddings back in their place. Each process then computes the whole loss, and its
-# gradient reaches its own part of it alone. DDP takes the mean over the K processes, where
-# a sum is wanted, so multiply the loss by K (:ref:`across-processes`). Here K is 1:
+# **Embeddings from several GPUs.** People collect them with ``dist.all_gather``, but the
+# encoder learns no better, because the gathered tensors are constants without a graph.
+# Put the embeddings of your own process back in their place. Each process then computes
+# the whole loss, and the gradient reaches only the embeddings of this process. DDP takes
+# the mean over the K processes, where you need a sum, so multiply the loss by K
+# (:ref:`across-processes`). Here K is 1:
 
 import torch.distributed as dist
 
@@ -188,9 +191,10 @@ dist.destroy_process_group()
 print("with our own:", torch.cat(parts).requires_grad)
 
 # %%
-# **The loss accumulated over chunks** is another loss. If you call ``contrastive`` on each
-# chunk of 32 pairs and take the mean, every sample has 31 others to differ from, and not
-# 255. That is easier, so the loss is smaller, and its gradient is another one:
+# **The loss accumulated over chunks** is a different loss. If you call ``contrastive`` on
+# each chunk of 32 pairs and take the mean, every sample has 31 others to differ from, and
+# not
+# 255. This is easier, so the loss is smaller, and its gradient is different:
 
 pieces = [torch.cat(pair) for pair in zip(data.split(32), other.split(32), strict=True)]
 chunked = torch.stack([contrastive(fresh(piece)) for piece in pieces]).mean()
@@ -199,14 +203,14 @@ print(f"in chunks {chunked:.1f}, all together {contrastive(fresh(both)):.1f}")
 # %%
 # .. admonition:: Try it
 #
-#    Pass ``chunk=512`` and then ``chunk=100``, by which 512 cannot be divided. Does the
+#    Pass ``chunk=512`` and then ``chunk=100``, which does not divide 512. Does the
 #    gradient change?
 #
 # .. dropdown:: Answer
 #
-#    No. With 512 there is one chunk, and the memory is that of the large batch. With 100
-#    the last chunk has 12 samples, and since each sample gets its own row of ``v``, it does
-#    not matter in which chunk it is:
+#    No. With 512 there is one chunk, which takes as much memory as the large batch. With
+#    100 the last chunk has 12 samples, and since each sample gets its own row of ``v``,
+#    it does not matter in which chunk it is:
 
 for chunk in (512, 100):
     fresh.zero_grad()
@@ -218,9 +222,9 @@ for chunk in (512, 100):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient from chunks is compared with that of the whole batch in one graph. The
-#    bytes, and that every one of the 256 samples is nearest to its own second view, are
-#    asserted, and so is that the loss in chunks is smaller and has another gradient.
+#    We compare the gradient from chunks with the gradient of the whole batch in one
+#    graph. We assert bounds for the bytes, that each of the 256 samples is nearest to its
+#    own second view, and that the loss in chunks is smaller and has a different gradient.
 
 for p, g in zip(fresh.parameters(), whole, strict=True):
     torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-5)

@@ -5,28 +5,30 @@ Score distillation (SDS): x.backward(v) with a v from a frozen denoiser
 =======================================================================
 
 A diffusion model knows what pictures look like, and you have a *scene* with parameters θ
-from which you render a picture. Score distillation, which became known through DreamFusion,
-changes the scene until the model likes its picture. There is no loss anywhere. You ask the
-frozen model for a tensor of the shape of the picture, and pass it to
-``picture.backward(v)``. Why may you do this, and why do most programs write a loss with a
-``detach`` in it instead?
+from which you render a picture. Score distillation, which became known through
+DreamFusion, changes the scene until the model likes its picture. There is no loss
+anywhere. You ask the frozen model for a tensor ``v`` in the shape of the picture, and
+call ``picture.backward(v)``. Why may you do this, and why do most programs write a loss
+with a ``detach`` in it instead?
 """
 
 # %%
 # A world with two pixels
 # -----------------------
 #
-# To see everything at once, we take pictures with two pixels, so that a picture is a point
-# in the plane. The pictures of this world lie in two clouds. A scene has one parameter, and
-# the renderer :math:`g(\theta)=(\theta,\sin2\theta)` makes a picture of it. So a scene
-# cannot make every picture, but only those on a curve:
+# To see everything at once, we take pictures with two pixels, so that a picture is a
+# point in the plane. The pictures of this world lie in two clouds. A scene has one
+# parameter, and the renderer :math:`g(\theta)=(\theta,\sin2\theta)` makes a picture of
+# the scene. So there is not a scene for every picture, but only for the pictures on a
+# curve:
 
 import math
 
 import torch
 from torch import nn
 
-# float64 makes the printed digits the same on every processor; you can leave it out:
+# With float64 the printed digits are the same on every processor, but you can leave it
+# out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 centres = torch.tensor([[-1.5, 1.0], [1.5, -0.5]])
@@ -44,16 +46,16 @@ def render(theta):
 # The denoiser
 # ------------
 #
-# A picture x is made noisy with a noise ε and a time t between 0 and 1. At t = 0 it is the
-# picture itself, at t = 1 only noise:
+# We make a picture x noisy with a noise ε and a time t between 0 and 1. At t = 0 the
+# noisy picture is the picture itself, and at t = 1 it is only noise:
 #
 # .. math::
 #
 #    x_t=\cos(\pi t/2)\,x+\sin(\pi t/2)\,\varepsilon.
 #
-# The denoiser is a small network that looks at :math:`x_t` and t and guesses ε. We train it
-# on pictures from the clouds. Afterwards it is frozen, as a large model from the internet
-# would be:
+# The denoiser is a small network that looks at :math:`x_t` and t and guesses ε. We train
+# it on pictures from the clouds. Afterwards we freeze it, as you would freeze a large
+# model from the internet:
 
 
 def noisy(x, t, noise):
@@ -78,9 +80,9 @@ denoiser = denoiser.requires_grad_(False)
 # -----------
 #
 # In each step we render the scenes, add noise that *we* have drawn, and let the denoiser
-# guess it. If the picture looks like those that it knows, the guess is good. If not, the
-# guess is off, and ``guess - noise`` points from the pictures that it knows towards ours.
-# This difference is the ``v``:
+# guess this noise. If our picture looks like the pictures that the denoiser knows, the
+# guess is good. If not, the guess is wrong, and ``guess - noise`` points from the
+# pictures that the denoiser knows towards ours. This difference is the ``v``:
 
 
 def distil(theta, render, denoiser, steps=300, longest=0.5):
@@ -99,13 +101,13 @@ def distil(theta, render, denoiser, steps=300, longest=0.5):
 
 
 # %%
-# ``x`` has the shape ``(N, 2)``, a picture in each row, so ``v`` has it, too. What is it
-# the gradient of? If the denoiser guessed perfectly, its guess would be the gradient,
-# times :math:`-\sigma_t=-\sin(\pi t/2)`, of the logarithm of how likely the noisy picture
-# is. So ``v`` says for each pixel which way leads to *less* likely pictures, and the
-# optimizer goes the other way. We never compute how likely a picture is. For ``backward``
-# the gradient with respect to ``x`` is enough, and from there it goes on to ``theta`` as
-# usual.
+# ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same
+# shape. Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its
+# guess would be the gradient, times :math:`-\sigma_t=-\sin(\pi t/2)`, of the logarithm of
+# how likely the noisy picture is. So ``v`` points towards *less* likely pictures, and the
+# optimizer goes the opposite way. We never compute how likely a picture is. For
+# ``backward`` the gradient with respect to ``x`` is enough, and from there it goes on to
+# ``theta`` as usual.
 #
 # We start with 24 scenes, evenly along the curve. Each has its own parameter and its own
 # row of ``x``, so they don't disturb one another:
@@ -122,8 +124,9 @@ def distance(theta):
 print(f"to the nearest cloud: {distance(start):.1f}, then {distance(end):.1f}")
 
 # %%
-# Here are the clouds in grey, the curve, and the scenes before and after. An arrow shows
-# :math:`-v`, the way that the picture would like to go, as a mean over many draws of noise:
+# Here are the clouds in grey, the curve, and the scenes before and after. Each arrow
+# shows :math:`-v`, the direction in which the denoiser pulls the picture, as a mean over
+# many draws of noise:
 
 import matplotlib.pyplot as plt
 
@@ -147,17 +150,17 @@ for ax, theta, when in zip(axes, (start, end), ("before", "after"), strict=True)
 title = figure.suptitle("Scenes, and where the denoiser pulls")
 
 # %%
-# The scenes have gathered at three places. Two of them are where the curve comes nearest to
-# a cloud. At the third, in the middle, the picture is in no cloud at all, but every small
-# step along the curve leads to something that the denoiser likes even less. This gathering
-# is typical. Score distillation looks for pictures that the model likes best, and
-# doesn't keep the variety of what it started with.
+# The scenes have gathered at three places. At two of them the curve comes nearest to a
+# cloud. At the third place, in the middle, the picture is in no cloud at all, but every
+# small step along the curve leads to a picture that the denoiser likes even less. This
+# gathering is typical. Score distillation looks for the pictures that the model likes
+# best, and doesn't keep the variety of the initial scenes.
 #
 # Look at the arrows on the left. They are far from zero. Why don't these scenes move any
-# more? The arrows stand across the curve, and a scene can move its picture along it only.
-# What arrives at ``theta`` is the part of ``v`` along the curve, :math:`J^\top v` with the
-# :term:`Jacobian` :math:`J` of the renderer, and this part has become zero, up to the noise
-# of the last steps:
+# more? The arrows point across the curve, but a scene can move its picture only along the
+# curve. Only the part of ``v`` along the curve arrives at ``theta``, as :math:`J^\top v`
+# with the :term:`Jacobian` :math:`J` of the renderer, and this part has become zero, up
+# to the noise of the last steps:
 
 left = end[end < -1].mean().reshape(1)
 v = mean_v(render(left))[0]
@@ -170,10 +173,11 @@ print(f"v along {(v @ along).abs():.2f}, across {(v @ across).abs():.2f}")
 # The same as a loss
 # ------------------
 #
-# Frameworks like to have a loss. A loss whose gradient with respect to ``x`` is ``v`` does
-# the same as ``x.backward(v)``, and it is easy to invent one. The product ``(v * x).sum()``
-# has it, if ``v`` is a constant. So has half the square of the difference to a *target*
-# ``x - v``, if the target is a constant. This is how many programs write it:
+# Many frameworks need a loss. A loss whose gradient with respect to ``x`` is ``v`` does
+# the same as ``x.backward(v)``, and it is easy to find one. The product ``(v * x).sum()``
+# has this gradient, if ``v`` is a constant. Half the square of the difference between
+# ``x`` and a *target* ``x - v`` has it, too, if the target is a constant. Many programs
+# use this square:
 
 theta = start.clone().requires_grad_()
 x = render(theta)
@@ -192,16 +196,17 @@ for name, loss in losses.items():
 
 # %%
 # The value of such a loss means nothing. The second one is half the squared length of
-# ``v``, which is mostly noise. Don't wait for it to fall, and look at the pictures
-# instead. The square also forms ``x - v``, and loses digits of a ``v`` that is much smaller
-# than ``x``: compute it in float32, or use the product.
+# ``v``, which is mostly noise. Don't wait for it to fall, but look at the pictures. The
+# square also forms ``x - v``, and if ``v`` is much smaller than ``x``, digits of ``v``
+# are lost. So compute the square in float32, or use the product.
 #
 # What goes wrong
 # ---------------
 #
-# The losses above are right because of what is a constant in them. We compare four others
-# with them. How long is the gradient that reaches ``theta``, if the right one has the
-# length 1, and what is the cosine of the angle between the two?
+# The losses above are right because the right parts of them are constants. We compare
+# four other losses with them. How long is the gradient that reaches ``theta``, if the
+# right gradient has the length 1, and what is the cosine of the angle between the two
+# gradients?
 
 constant = v.detach()
 wrong = {
@@ -222,28 +227,28 @@ for name, loss in wrong.items():
 # %%
 # - **A.** Without ``detach`` in the target, ``x`` cancels out of ``x - (x - v)``. The loss
 #   has the same value, and its gradient is zero. Nothing moves.
-# - **B.** The loss of the denoiser looks like the natural thing to differentiate. Its
-#   gradient goes back *through the denoiser*, and brings the Jacobian of that network
-#   along. In our small world, at t = 0.3, it points nearly where ours does (at t = 0.5 it
-#   is nearly at right angles). Through a large denoiser
-#   the walk takes much memory and time, and DreamFusion (Poole et al., 2022) leaves it out
-#   on purpose. Then the denoiser needs no graph at all. This is what ``no_grad`` around the
-#   guess is for.
+# - **B.** It seems natural to differentiate the loss of the denoiser. Its gradient goes
+#   back *through the denoiser*, and so it contains the Jacobian of this network. In our
+#   small world, at t = 0.3, it points nearly in the same direction as ours, and at t =
+#   0.5 the two are nearly at right angles. A backward pass through a large denoiser takes
+#   much memory and time, and DreamFusion (Poole et al., 2022) leaves it out on purpose.
+#   Then the denoiser needs no graph at all, and so the guess is computed under
+#   ``no_grad``.
 # - **C.** If the guess has a graph, the product differentiates ``v`` as well, and the extra
 #   term has no meaning. With the guess under ``no_grad``, ``v`` is a constant, and
 #   the product is right without a ``detach``.
-# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. SGD takes
-#   steps that are 48 times as short. Adam hardly notices, because it divides by the size
-#   of the gradient, as long as that is large beside its ``eps``.
+# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The
+#   steps of SGD are then 48 times as short. The steps of Adam hardly change, because Adam
+#   divides by the size of the gradient, as long as this size is large beside its ``eps``.
 #
 # Why subtract the noise?
 # -----------------------
 #
-# The noise has the mean zero, so without it ``v`` would be the same *on average*. But in
-# each single step with enough noise in it there would be much more noise in ``v``. (For
-# very small ``t`` it is the other way round: there the denoiser does not see the noise, and
-# the subtraction brings it in.) We look at the picture of the first
-# scene of all, and compare the spread of the two over many draws:
+# The noise has the mean zero, so without the subtraction ``v`` would be the same *on
+# average*. But in a single step ``v`` would contain much more noise, unless ``t`` is very
+# small. For very small ``t`` it is the other way round: the denoiser does not see the
+# noise, and the subtraction adds it. We take the picture of the first scene, and compare
+# the spread with and without the subtraction over many draws:
 
 x = render(start[:1]).repeat(4000, 1)
 t, noise = torch.full((4000, 1), 0.3), torch.randn(4000, 2)
@@ -254,22 +259,22 @@ for name, v in {"guess": guess, "guess - noise": guess - noise}.items():
 
 # %%
 # A weight :math:`w(t)`, and a prompt with *classifier-free guidance*, change ``v`` but
-# nothing else. The weight multiplies it. Guidance makes the guess out of two guesses,
-# with and without the prompt. What you pass to ``backward`` is still a tensor of the
-# shape of the picture, and a constant.
+# nothing else. The weight multiplies it. Guidance combines two guesses, one with and one
+# without the prompt. You still pass a tensor in the shape of the picture to ``backward``,
+# and this tensor is still a constant.
 #
 # .. admonition:: Try it
 #
-#    Give the renderer more freedom: make ``theta`` of the shape ``(24, 2)``, beginning at
-#    ``render(start)``, and let the new ``render`` return it as it is. Why is nobody left in
-#    the middle, and are the pictures now spread as widely as the clouds?
+#    Give the renderer more freedom: give ``theta`` the shape ``(24, 2)``, beginning at
+#    ``render(start)``, and let the new ``render`` return ``theta`` as it is. Why is no
+#    picture left in the middle, and are the pictures now spread as widely as the clouds?
 #
 # .. dropdown:: Answer
 #
-#    A picture in the middle was held there by the curve: every step along it led to
-#    something less likely. Now it can go straight to a cloud. But the pictures do not
-#    spread. Each goes to the likeliest point of its cloud, and what is left of a spread is
-#    the noise of the last steps:
+#    The curve held a picture in the middle, because every step along the curve led to a
+#    less likely picture. Now the picture can go straight to a cloud. But the pictures do
+#    not spread. Each goes to the likeliest point of its cloud, and the small spread that
+#    is left comes from the noise of the last steps:
 
 torch.manual_seed(2)
 free = distil(render(start).clone().requires_grad_(), lambda theta: theta, denoiser)
@@ -281,10 +286,10 @@ for k in (0, 1):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The denoiser is compared with the formula for the best guess, which is known for two
-#    Gaussian clouds. The gradient of the program is compared with the Jacobian of
-#    the renderer times ``v``, and with the losses; each statement about the four others
-#    is asserted. So is where the free pictures end.
+#    We compare the denoiser with the formula for the best guess, which is known for two
+#    Gaussian clouds. We compare the gradient of the program with the Jacobian of the
+#    renderer times ``v``, and with the losses. We assert each statement about the four
+#    other losses, and the places where the free pictures end.
 
 
 def best_guess(x, t):

@@ -4,11 +4,12 @@ r"""
 Classifier guidance in a diffusion sampler: one gradient for each sample
 ========================================================================
 
-A diffusion model draws pictures of anything. You want pictures of a certain class, and you
-have a classifier. In each step of the sampler, the guided program computes in which
-direction the classifier becomes more certain, and moves each picture a little that way. The
-line that computes the direction is ``torch.autograd.grad(log_p.sum(), x)``. Why is there a
-sum, if every picture needs its own gradient? And when would the sum give wrong gradients?
+A diffusion model draws pictures of anything. You want pictures of a certain class, and
+you have a classifier. In each step of the sampler, the program computes the direction in
+which the classifier becomes more certain, and moves each picture a little in this
+direction. This line computes the direction: ``torch.autograd.grad(log_p.sum(), x)``. Why
+is there a sum, if every picture needs its own gradient? And when would the sum give wrong
+gradients?
 """
 
 # %%
@@ -25,7 +26,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-# float64 makes the printed digits the same on every processor; you can leave it out:
+# With float64 the printed digits are the same on every processor, but you can leave it
+# out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 corners = 2 * math.pi * torch.tensor([0.25, 7 / 12, 11 / 12])
@@ -42,10 +44,10 @@ def noisy(x, t, noise):
 
 
 # %%
-# Two networks look at a noisy picture and the time t. The *denoiser* guesses the noise, and
-# knows nothing of classes. The *classifier* guesses the class. It has to learn from noisy
-# pictures as well, because those are what it will see in the sampler. It contains a
-# BatchNorm, as many classifiers do:
+# Two networks look at a noisy picture and the time t. The *denoiser* guesses the noise,
+# and knows nothing about classes. The *classifier* guesses the class. It, too, has to
+# learn from noisy pictures, because in the sampler it will see noisy pictures. It
+# contains a BatchNorm, as many classifiers do:
 
 denoiser = nn.Sequential(
     *(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 2))
@@ -68,16 +70,17 @@ for network in (denoiser, classifier):
     network.requires_grad_(False).eval()
 
 # %%
-# The two losses share no parameters, so one optimizer for their sum does the same to each
-# network as two would. Afterwards both networks are frozen and in ``eval`` mode.
+# The two losses share no parameters, so one optimizer for their sum trains each network
+# in the same way as two optimizers would. Afterwards both networks are frozen and in
+# ``eval`` mode.
 #
 # The program
 # -----------
 #
-# The sampler begins with pure noise and takes forty steps to a clean picture. In each one
-# it guesses the noise, computes from it what the clean picture would be, and makes this
-# picture a little less noisy than before (this is the *DDIM* sampler). The guidance changes
-# the guess:
+# The sampler begins with pure noise and takes forty steps to a clean picture. In each
+# step it guesses the noise, computes an estimate of the clean picture from this guess,
+# and makes a picture from it that is a little less noisy than before. This is the *DDIM*
+# sampler. The guidance changes the guess:
 
 
 def guidance(classifier, x, t, wanted):
@@ -104,19 +107,20 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 
 
 # %%
-# In ``guidance`` the ``y`` is ``chosen``, with one number for each picture, and ``v`` is
-# all ones. A ``v`` of ones asks for the gradient of the *sum* of these numbers, and many
-# programs write ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because
-# the classifier looks at each picture by itself. The picture in row i appears in number i
-# only, so in the gradient of the sum its row is the gradient of its own number.
+# In ``guidance`` the output ``y`` is ``chosen``, with one number for each picture, and
+# ``v`` is all ones. A ``v`` of ones asks for the gradient of the *sum* of these numbers,
+# and many programs write ``autograd.grad(chosen.sum(), x)``, which gives the same
+# gradient. This is right because the classifier looks at each picture separately. Only
+# number i depends on the picture in row i, so row i of the gradient of the sum is the
+# gradient of number i.
 #
 # What the scale does
 # -------------------
 #
-# We ask for 900 pictures, 300 of each class, with different scales. Which part of them is
-# of the class that we wanted? (A picture belongs to the class whose centre is nearest.) And
-# which part is outside of all clouds, farther than 1.05 from every centre? Of real pictures
-# one in a hundred is:
+# We ask for 900 pictures, 300 of each class, with different scales. A picture belongs to
+# the class whose centre is nearest. What share of the pictures belongs to the class that
+# we wanted? And what share is outside all clouds, farther than 1.05 from every centre? Of
+# real pictures, one in a hundred is outside:
 
 wanted = torch.arange(3).repeat(300)
 
@@ -138,7 +142,7 @@ real = outside(pictures(10_000)[0])
 print(f"real pictures          outside {real:.2f}")
 
 # %%
-# In colour:
+# Here are the samples in colour:
 
 import matplotlib.pyplot as plt
 
@@ -150,21 +154,22 @@ for ax, (scale, x) in zip(axes.flat, drawn.items(), strict=True):
 title = figure.suptitle("Samples, coloured by the class that we wanted")
 
 # %%
-# With scale 0 the sampler ignores our wishes, and a third of the pictures are right by
-# chance. With scale 0.5 many end between the classes, and with scale 1 nearly all are
-# right. With scale 4 the classifier is still more certain, but nearly a quarter of the
-# pictures have left the clouds. They stand where it has the least doubt, and not where real
-# pictures are.
+# With scale 0 the sampler ignores our choice, and a third of the pictures are right by
+# chance. With scale 0.5 many pictures end between the classes, and with scale 1 nearly
+# all are right. With scale 4 the classifier is even more certain, but nearly a quarter of
+# the pictures have left the clouds. They are where the classifier is most certain, and
+# not where real pictures are.
 #
-# The scale could be in ``v`` as well. ``scale * torch.ones_like(chosen)`` gives the
+# You could also put the scale into ``v``. ``scale * torch.ones_like(chosen)`` gives the
 # gradients times the scale, because the product is linear in ``v``.
 #
 # What goes wrong
 # ---------------
 #
-# **The mean instead of the sum.** It passes one over the batch size in each place, so that
-# every picture gets only a 900th of its guidance. The result depends on how many
-# pictures you draw at once, and no message says so. Here is the mean, with scale 1:
+# **The mean instead of the sum.** With the mean, ``v`` holds one over the batch size in
+# each place, so that every picture gets only a 900th of its guidance. The result depends
+# on how many pictures you draw at once, and there is no message. Here are the results
+# with the mean, with scale 1:
 
 
 def by_mean(classifier, x, t, wanted):
@@ -186,11 +191,12 @@ for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
 
 # %%
 # **A classifier in training mode.** Then BatchNorm subtracts the mean of the batch, and
-# divides by its spread. Each number depends on all pictures, and the
-# gradient of the sum is no longer the gradient of each picture's own number. You can see
-# it without any formula. Exchange the last picture for another one, and look whether the
-# guidance of the first changes. (If the classifier has Dropout, and you try it in training
-# mode, set the seed before each of the two calls, or the masks make the difference.)
+# divides by its spread. Each number depends on all pictures, and the gradient of the sum
+# is no longer the gradient of each picture's own number. You can test this without any
+# formula. Exchange the last picture for a different one, and see whether the guidance of
+# the first picture changes. If the classifier has Dropout, and you try this in training
+# mode, set the seed before each of the two calls, because otherwise the masks make a
+# difference:
 
 
 def first_changes(network):
@@ -208,12 +214,12 @@ moved = not torch.equal(training[1].running_mean, classifier[1].running_mean)
 print("and its running mean has moved:", moved)
 
 # %%
-# The last line of the output shows a second damage, which is why we have tried it with a
-# copy. The noisy pictures of the sampler have gone into the running mean, and calling
-# ``eval()`` afterwards does not take them out again. If you are not sure of a classifier,
-# :func:`pullback.mixing` tells you which samples of a batch look at each other. It calls
-# the function that you pass, so ask it in eval mode, as here, or pass a module, whose
-# running mean it puts back:
+# The last line of the output shows a second problem, which is why we have used a copy.
+# The noisy pictures of the sampler have changed the running mean, and calling ``eval()``
+# afterwards does not undo this. If you are not sure about a classifier,
+# :func:`pullback.mixing` tells you which samples of a batch depend on each other. It
+# calls the function that you pass, so call it in eval mode, as here, or pass a module,
+# whose running mean it restores:
 
 import pullback
 
@@ -221,10 +227,10 @@ t = torch.full((8, 1), 0.5)
 pullback.mixing(lambda x: classifier(torch.cat([x, t], dim=1)), torch.randn(8, 2))
 
 # %%
-# **Sampling without a graph.** Samplers run under ``no_grad``, as ours does, so that forty
-# steps don't keep forty graphs. Then the gradient of the classifier needs
-# ``torch.enable_grad()`` around it. Under ``inference_mode`` this is not enough. There it
-# takes ``torch.inference_mode(False)``, and ``x.clone()`` in place of ``x.detach()``:
+# **Sampling without a graph.** Samplers run under ``no_grad``, as ours does, so that
+# forty steps don't keep forty graphs. Then the gradient of the classifier needs
+# ``torch.enable_grad()`` around it. Under ``inference_mode`` this is not enough. There
+# you need ``torch.inference_mode(False)``, and ``x.clone()`` in place of ``x.detach()``:
 
 
 def guided_under(mode):
@@ -249,10 +255,11 @@ print("inference_mode(False) inside: works", inside.shape)
 # If you leave it out, and the sampler does not run under ``no_grad``, then ``x`` carries
 # the graph of all earlier steps, and each step needs more memory than the one before.
 #
-# **A classifier that has only seen clean pictures** is asked about something that it does
-# not know. Some programs then guess the clean picture first, and ask about that. The
-# gradient goes through the denoiser, if you don't cut it: :ref:`classifier-guidance` and
-# :ref:`requires-grad-before-the-network` have both versions.
+# **A classifier that has only seen clean pictures** does not know noisy ones. Some
+# programs then estimate the clean picture first, and pass this estimate to the
+# classifier. The gradient then also goes through the denoiser, unless you cut it.
+# :ref:`classifier-guidance` and :ref:`requires-grad-before-the-network` have both
+# versions.
 #
 # *Classifier-free* guidance, which many large models use, needs no gradient. It moves the
 # guess by a multiple of the difference between two guesses of the denoiser, with and
@@ -260,16 +267,17 @@ print("inference_mode(False) inside: works", inside.shape)
 #
 # .. admonition:: Try it
 #
-#    Ask for a picture that is of two classes at once: let ``chosen`` be the sum of the
-#    log-probabilities of class 0 and class 1. Where do the pictures go? What changes if you
-#    give the two the weights 2 and 1 (which is a ``v`` of the shape ``(B, 3)`` for
-#    ``log_p`` itself)?
+#    Ask for a picture that belongs to two classes at once: let ``chosen`` be the sum of
+#    the log-probabilities of class 0 and class 1. Where do the pictures go? And where do
+#    they go if you give the two classes the weights 2 and 1? You can write these weights
+#    as a ``v`` of shape ``(B, 3)`` for ``log_p`` itself.
 #
 # .. dropdown:: Answer
 #
-#    They gather between the two clouds, where both classes are likely, and none is left at
-#    class 2. The heap lies a little on the side of class 0, so that the split is not even.
-#    With the weights 2 and 1 all of it moves over to that side (in percent):
+#    They gather between the two clouds, where both classes are likely, and none is left
+#    at class 2. They lie a little on the side of class 0, so the split is not even. With
+#    the weights 2 and 1 all of them move to the side of class 0. Here are the shares in
+#    percent:
 
 
 def of_both(classifier, x, t, wanted):
@@ -289,9 +297,10 @@ for weights in ([1.0, 1.0, 0.0], [2.0, 1.0, 0.0]):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The guidance of each picture is compared with that of the picture alone, and with the
-#    diagonal of the whole Jacobian. The ones and the sum, and the scale inside
-#    of ``v``, are compared with each other. The numbers of the tables are bounded.
+#    We compare the guidance of each picture with its guidance when it is alone, and with
+#    the diagonal of the whole Jacobian. We compare the gradient for ones with the
+#    gradient of the sum, and with the scale inside ``v``. We assert bounds for the
+#    numbers in the tables.
 
 x, t = torch.randn(6, 2), torch.rand(6, 1)
 ours = guidance(classifier, x, t, wanted[:6])
@@ -324,9 +333,9 @@ kept = leaf - 0.1 * guidance(classifier, leaf, t, wanted[:6])
 assert kept.grad_fn is not None  # not under no_grad, x has a history
 
 # %%
-# **Next:** The course has two pages about ones and about samples that depend on each other,
-# :ref:`ones` and :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes
-# on to the parameters of a scene.
+# **Next:** The course explains ones in :ref:`ones`, and samples that depend on each other
+# in :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes on to the
+# parameters of a scene.
 #
 # .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
 #    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;

@@ -5,10 +5,10 @@ Gradient penalty (WGAN-GP)
 ==========================
 
 A Wasserstein GAN trains a *critic*. The critic gives each picture a score, high for real
-pictures and low for false ones, and the difference of the two mean scores is to become a
-distance between the real pictures and the false ones. This works only if the critic is not
-allowed to be steep: its slope has to stay near 1. So the loss contains a derivative, and
-every implementation has this line:
+pictures and low for false ones, and the difference of the two mean scores should measure
+the distance between the real pictures and the false ones. This works only if the critic
+is not too steep: its slope has to stay near 1. So the loss contains a derivative, and
+implementations have a line like this:
 
 .. code-block:: text
 
@@ -43,12 +43,12 @@ def penalty(critic, points):
 
 
 # %%
-# - **The ones are v.** There is one score for each point, and the score of a point depends
-#   on no other point, so adding up the gradients of all scores mixes nothing: row ``i`` of
+# - **The ones are v.** There is one score for each point, and the score of a point
+#   depends on no other point, so the sum over the scores mixes no gradients: row ``i`` of
 #   ``slopes`` is the gradient of score ``i`` (:ref:`ones`). ``v`` has the shape of the
 #   scores, and the result has the shape of the points.
-# - **create_graph** records how the slopes were computed. The penalty is made of them, and
-#   its own ``backward`` has to walk through that record to reach the weights.
+# - **create_graph** records how the slopes were computed. The penalty is computed from
+#   the slopes, and its ``backward`` has to go through this record to reach the weights.
 # - **flatten(1)** does nothing here. It is there for images of shape ``(B, C, H, W)``,
 #   where ``norm(dim=1)`` would give a length for each pixel and not for each image.
 #
@@ -63,16 +63,17 @@ penalty(critic, points).backward()
 print([name for name, p in critic.named_parameters() if p.grad is None])
 
 # %%
-# The last bias moves all scores up or down together, and this changes no slope. This holds
-# for a critic that ends in a linear layer. With a sigmoid after that layer, the bias would
-# change the slopes. All other parameters have received a derivative of a derivative.
+# The last bias has none. It moves all scores up or down together, which changes no slope.
+# This holds for a critic that ends in a linear layer. With a sigmoid after that layer,
+# the bias would change the slopes. All other parameters have received a derivative of a
+# derivative.
 #
 # A critic that tells two crowds apart
 # ------------------------------------
 #
-# Now the whole program. The real points lie on a ring, the false ones in a heap in its
-# middle. In each step the penalty is taken at points between the two, on the line from a
-# false point to a real one, at a random place:
+# Here is the whole program. The real points lie on a ring, and the false points lie in a
+# heap in its middle. In each step we take the penalty at points between the two, at a
+# random place on the line from a false point to a real one:
 
 angle = torch.rand(256) * 2 * torch.pi
 real = torch.stack([angle.cos(), angle.sin()], 1)
@@ -90,8 +91,8 @@ for step in range(600):
         print(f"step {step:3}  gap {gap.item():5.2f}")
 
 # %%
-# The gap has grown, and then it has stopped growing, because a wider one would need a
-# steeper critic. This is what the slopes look like now:
+# The gap has grown, and then it has stopped growing, because a wider gap would need a
+# steeper critic. Here are the slopes now:
 
 import pullback.plot
 
@@ -100,11 +101,11 @@ slope = torch.func.vmap(torch.func.grad(lambda point: critic(point)[0]))(grid)
 ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the ring")
 
 # %%
-# From the middle of the ring they point outward, towards the real points. A generator that
-# follows them moves its points there.
+# From the middle of the ring the slopes point outward, towards the real points. A
+# generator that follows the slopes moves its points there.
 #
 # With a slope of 1 all along the way, the gap is the *transport distance* of the two
-# crowds: how far a false point has to be moved on average, if each of them is sent to a
+# crowds: how far a false point has to move on average, if each false point is sent to a
 # real point and the pairs are chosen as well as possible. SciPy finds the pairs directly,
 # so we can compare:
 
@@ -117,17 +118,17 @@ with torch.no_grad():
 print(f"gap {gap:.2f}, transport distance {distance:.2f}")
 
 # %%
-# With the factor 10 the two agree to a few per cent. Why not exactly is the question of the
-# exercise below.
+# With the factor 10 the two agree to within a few per cent. The exercise below asks why
+# they do not agree exactly.
 #
 # What to watch for
 # -----------------
 #
-# **Without create_graph nothing happens, and nothing tells you.** The penalty is still the
-# right number. But it is a constant, and it sends nothing to the weights. As long as the
-# rest of the loss has a graph, ``backward`` does not complain. With ``retain_graph=True``
-# it is the same, because that flag keeps the graph of the scores and records none for the
-# slopes. Look at ``requires_grad``:
+# **Without create_graph nothing happens, and there is no message.** The penalty is still
+# the right number. But it is a constant, and so the weights get no gradient from it. As
+# long as the rest of the loss has a graph, ``backward`` raises no error.
+# ``retain_graph=True`` does not help, because this flag keeps the graph of the scores and
+# records no graph for the slopes. Look at ``requires_grad``:
 
 points.requires_grad_()
 scores = critic(points)
@@ -138,10 +139,11 @@ for flag in ("retain_graph", "create_graph"):
 
 # %%
 # **Validation.** Under ``no_grad`` or ``inference_mode`` the scores have no graph, and
-# ``penalty`` raises. Put ``with torch.enable_grad():`` into it, if you want to log it
-# there (under ``inference_mode`` the whole of it has to stand outside).
+# ``penalty`` raises. If you want to log the penalty under ``no_grad``, put ``with
+# torch.enable_grad():`` into ``penalty``. Under ``inference_mode`` this is not enough,
+# and you have to compute the penalty outside the block.
 #
-# **Forgotten ones are refused**, as soon as there is more than one score:
+# **Without the ones you get an error**, as soon as there is more than one score:
 
 try:
     torch.autograd.grad(critic(points), points)
@@ -149,14 +151,14 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **BatchNorm in the critic** computes with the mean of the batch in training mode. Then a
-# score depends on all points, and the ones add up what belongs to different scores
-# (:ref:`when-ones-mislead`). The authors of the paper advise LayerNorm, which looks at one
-# sample at a time.
+# **BatchNorm in the critic** subtracts the mean of the batch in training mode. Then a
+# score depends on all points, and the ones add up gradients of different scores
+# (:ref:`when-ones-mislead`). The authors of the paper advise LayerNorm, which looks at
+# one sample at a time.
 #
 # **A fused attention kernel has no second derivative.** If the critic contains attention,
 # the penalty may stop with "derivative for … is not implemented". Choose the plain kernel
-# around the forward pass:
+# for the forward pass:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -171,8 +173,8 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
         print(error)
 
 # %%
-# An LSTM or GRU on a GPU has the same gap in cuDNN's kernel; there the forward pass goes
-# into ``with torch.backends.cudnn.flags(enabled=False)``.
+# The cuDNN kernel of an LSTM or GRU on a GPU has no second derivative either. In this
+# case run the forward pass under ``with torch.backends.cudnn.flags(enabled=False)``.
 #
 # .. admonition:: Try it
 #
@@ -183,10 +185,11 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 #
 # .. dropdown:: Answer
 #
-#    More. The loss is smallest at :math:`s = 1 + 3/20`. A penalty is not a law: the critic
-#    breaks it a little, if it gains more by the gap than it pays. So the gap is about
-#    :math:`1.15\cdot3=3.45`, and the rule of a slope of 1 is kept better with a larger
-#    factor than 10, or where the crowds are closer, as above.
+#    It will be more. The loss is smallest at :math:`s = 1 + 3/20`. A penalty is not a
+#    strict limit: the critic exceeds a slope of 1 a little, as long as it gains more from
+#    the gap than the penalty costs. So the gap is about :math:`1.15\cdot3=3.45`. The
+#    slope stays closer to 1 with a larger factor than 10, or if the crowds are closer to
+#    each other, as above.
 
 moved = false + torch.tensor([3.0, 0.0])
 torch.manual_seed(0)
@@ -208,12 +211,12 @@ print(f"gap {gap_moved.item():.2f}, transport distance {far:.2f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The critic's gap is compared with the transport distance, in the exercise with the one
-#    that the slope ``s`` promises; its slopes half-way with 1 and with the way outward. The
-#    penalty is computed a second time, by ``vmap`` of ``grad``, and its gradient with
-#    respect to a weight by that route and by a difference quotient in float64. A norm of
-#    exactly zero is tried: ``norm`` sends back 0 there, and a root of a sum of squares
-#    sends back NaN.
+#    We compare the critic's gap with the transport distance, and the gap of the exercise
+#    with the distance times the slope ``s``. We check that the slopes half-way are near 1
+#    in length and point outward. We compute the penalty a second time by ``vmap`` of
+#    ``grad``, and its gradient with respect to a weight in this way and by a difference
+#    quotient in float64. We also try a norm of exactly zero, where the gradient of
+#    ``norm`` is 0, and the gradient of a root of a sum of squares is NaN.
 
 assert abs(gap - distance) < 0.1
 assert abs(gap_moved.item() - (1 + far / 20) * far) < 0.1

@@ -4,21 +4,21 @@ r"""
 Is the norm in weight_norm and spectral_norm differentiated?
 ============================================================
 
-You normalise the weights of a layer, to make a training more even (``weight_norm``) or to
-keep a critic from becoming steep (``spectral_norm``). The weight that the layer uses is
-then computed by dividing another weight, which is a parameter, by a norm. This norm depends
-on the parameter as well. Does ``backward`` take this into account? It does: the norm is
-differentiated, too, and the gradient goes on to the parameter. This explains some
-surprises: why ``layer.weight.grad`` is None, why the weights grow, and why two calls of the
-same layer can be two different functions.
+You normalise the weights of a layer, with ``weight_norm`` to make the training smoother,
+or with ``spectral_norm`` to keep a critic from becoming steep. The weight that the layer
+uses is then computed by dividing another weight, which is a parameter, by a norm. This
+norm depends on the parameter as well. Does ``backward`` take this into account? It does:
+the norm is differentiated, too, and the gradient goes on to the parameter. This explains
+some surprises: why ``layer.weight.grad`` is None, why the weights grow, and why two calls
+of the same layer can be two different functions.
 """
 
 # %%
 # What is trained
 # ---------------
 #
-# We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of the
-# two normalisations to it, and look at the parameters that the layer has afterwards. The
+# We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of
+# the two normalisations to it, and look at the parameters of the layer afterwards. The
 # loss is the sum of the outputs at the input (1, 1), so that the gradient with respect to
 # the weight itself is all ones:
 
@@ -46,14 +46,15 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
         print("   ", name, [round(g, 4) + 0.0 for g in p.grad.flatten().tolist()])
 
 # %%
-# With ``weight_norm`` there are two parameters: the length of each row, ``original0``, and
-# a vector for its direction, ``original1``. The gradient for the direction has lost its
-# part along the row, because a longer vector has the same direction. With ``spectral_norm``
-# there is one parameter, the matrix before it is divided by its largest singular value σ.
+# With ``weight_norm`` there are two parameters: the length of each row, ``original0``,
+# and a vector for its direction, ``original1``. The gradient for the direction has lost
+# its part along the row, because a longer vector has the same direction. With
+# ``spectral_norm`` there is one parameter, the matrix before the division by its largest
+# singular value σ.
 #
-# In formulas, a bar means the gradient with respect to what stands under it. For one row
-# with the vector ``u`` and the length ``g``, and for a matrix ``W`` with the singular
-# vectors ``a`` and ``b`` of σ,
+# In formulas, a bar over a symbol means the gradient with respect to it. Take one row
+# with the vector ``u`` and the length ``g``, and a matrix ``W`` with the singular vectors
+# ``a`` and ``b`` of σ. Then
 #
 # .. math::
 #
@@ -62,10 +63,10 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
 #    S=\frac W\sigma:\quad
 #    \bar W=\frac1\sigma\bigl(\bar S-\langle\bar S,S\rangle\,ab^\top\bigr).
 #
-# Here :math:`\bar w` and :math:`\bar S` are the ``v`` that the rest of the network sends to
-# the computed weight. What arrives at the parameter is the :term:`vector-Jacobian product`
-# of the normalisation with it. What if the norm were a constant? Then only the first
-# term would be there, and the last entry would be another one:
+# Here :math:`\bar w` and :math:`\bar S` are the ``v`` that the rest of the network sends
+# to the computed weight. The parameter gets the :term:`vector-Jacobian product` of the
+# normalisation with this ``v``. If the norm were a constant, there would be only the
+# first term, and the last entry would be different:
 
 W = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
 sigma = torch.linalg.matrix_norm(W, 2)
@@ -78,10 +79,10 @@ for name, divisor in (("constant", sigma.detach()), ("differentiated", sigma)):
 # Why the weights grow
 # --------------------
 #
-# With the norm differentiated, the gradient has no part along ``W``. A step of plain SGD
-# goes off at a right angle, and a right angle makes ``W`` longer, whatever the data are.
-# And at a ``W`` that is ten times as long, the gradient is a tenth, since it takes ten
-# times the step to turn it as far:
+# If the norm is differentiated, the gradient has no part along ``W``. So a step of plain
+# SGD is at a right angle to ``W``, and makes ``W`` longer, whatever the data are. And at
+# a ``W`` that is ten times as long, the gradient is a tenth as long, since you need a
+# step ten times as long to turn ``W`` by the same angle:
 
 longer = (W - g).norm() > W.norm()
 ten = (10 * W).detach().requires_grad_()
@@ -90,9 +91,9 @@ print("a step made W longer:", longer.item())
 print("at 10 W a tenth of the gradient:", torch.allclose(10 * slope, g))
 
 # %%
-# So the learning rate shrinks by itself. Here is a training of such a layer with SGD, on
-# targets with noise, in which only the direction of ``W`` matters. We run it once as it is,
-# and once with weight decay:
+# So the effective learning rate shrinks by itself. We train such a layer with SGD, on
+# targets with noise, where only the direction of ``W`` matters. We train once without and
+# once with weight decay:
 
 import matplotlib.pyplot as plt
 
@@ -121,18 +122,19 @@ ax.set(xlabel="step", title="The length of W")
 legend = ax.legend()
 
 # %%
-# Without decay the length only ever rises. With it, it settles where the growth of a step
-# and the decay are equal. So weight decay does not make the function of such a layer any
-# smaller. It keeps the learning rate from vanishing.
+# Without decay the length rises in every step. With decay, the length settles where the
+# growth in a step and the decay are equal. So weight decay does not make the function of
+# such a layer any smaller. It keeps the learning rate from vanishing.
 #
 # The iteration of spectral_norm is a constant
 # --------------------------------------------
 #
-# ``spectral_norm`` does not compute σ exactly. It keeps two vectors as buffers and improves
-# them by one step of the power method at each *access to the weight in training mode*. Then
-# :math:`\sigma=a^\top Wb` with these vectors as constants. Once they have converged, this
-# gives the right gradient. After a large change of ``W`` they have not. Here are the norms
-# of four accesses in a row, which should all be 1:
+# ``spectral_norm`` does not compute σ exactly. It keeps two vectors as buffers and
+# improves them by one step of the power method at each *access to the weight in training
+# mode*. Then :math:`\sigma=a^\top Wb` with these vectors as constants. Once the vectors
+# have converged, this gives the right gradient. After a large change of ``W`` they have
+# not yet converged. Here are the norms of the weight at four accesses in a row, which
+# should all be 1:
 
 linear = parametrizations.spectral_norm(nn.Linear(32, 32, bias=False))
 original = nn.init.normal_(linear.parametrizations.weight.original)
@@ -142,11 +144,12 @@ for training in (True, False):
     print(f"training {training!s:5}: two accesses give the same weight: {same}")
 
 # %%
-# In training mode, two accesses are two weights, and two passes are two functions.
-# ``eval()`` stops the iteration (but not the gradient). If you have two passes in one loss,
-# for real and for generated samples, call the layer once on both together. Or use
-# ``parametrize.cached``, under which the weight is computed once. End its block before the
-# optimiser takes a step, because the cache does not notice that the parameter has changed:
+# In training mode, two accesses give two different weights, and two passes compute two
+# different functions. ``eval()`` stops the iteration, but not the gradient. If one loss
+# needs two passes, for real and for generated samples, call the layer once on both
+# together. Or use ``parametrize.cached``, under which the weight is computed once. End
+# its block before the optimiser takes a step, because the cache does not notice that the
+# parameter has changed:
 
 with parametrize.cached():
     first = linear.train().weight
@@ -159,10 +162,10 @@ print("after the block, the old weight:", torch.equal(first, linear.weight))
 # -----------------
 #
 # **layer.weight.grad is None.** ``weight`` is computed again at each access. It is not a
-# :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at the
-# ``.grad`` of the parameters. For the same reason, an edit of ``layer.weight`` in place is
-# lost. An *assignment* is not: it goes backwards through the normalisation to the
-# parameters:
+# :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at
+# the ``.grad`` of the parameters. For the same reason, an edit of ``layer.weight`` in
+# place is lost. An *assignment* is not lost: PyTorch inverts the normalisation and
+# changes the parameters:
 
 linear = parametrizations.weight_norm(layer())
 linear(x).sum().backward()
@@ -175,10 +178,10 @@ with torch.no_grad():
     print("assigned", linear.weight.tolist())
 
 # %%
-# **Normalise before you make the optimiser.** ``weight_norm`` replaces the parameter by two
-# new ones. An optimiser that was made before knows only the old one, so this weight is
-# never trained, and nothing is said. ``spectral_norm`` keeps the tensor. Does the optimiser
-# know every parameter?
+# **Normalise before you make the optimiser.** ``weight_norm`` replaces the parameter by
+# two new ones. An optimiser that was made before holds only the old parameter, so the new
+# ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
+# print whether the optimiser holds every parameter:
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()
@@ -214,8 +217,8 @@ print(caught[0].message)
 #
 # .. dropdown:: Answer
 #
-#    A hundred times less. The gradient is a tenth, and it is added to a ``W`` that is ten
-#    times as long.
+#    It turns the direction a hundred times less. The gradient is a tenth as long, and it
+#    is added to a ``W`` that is ten times as long.
 
 
 def turned(start):
@@ -228,11 +231,11 @@ print(f"{turned(10.0) / turned(100.0):.0f} times less")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Both formulas are compared with the numbers of the first block. The gradient of a
-#    spectrally normalised layer is compared with small differences: in ``eval()`` it is
+#    We compare both formulas with the numbers of the first block. We compare the gradient
+#    of a spectrally normalised layer with small differences. In ``eval()`` mode it is
 #    right at any ``W``, since the vectors are constants of the function as well. In
-#    training mode, where each access moves the vectors, it is right only after enough of
-#    them.
+#    training mode each access moves the vectors, and the gradient is right only after
+#    enough accesses.
 
 W, of_weight = W.detach(), torch.ones(2, 1) * x  # the gradient for the weight itself
 length = W.norm(dim=1, keepdim=True)

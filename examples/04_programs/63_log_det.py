@@ -4,20 +4,20 @@ r"""
 log|det J| of a normalising flow: which way is cheap, and can I train on it?
 ============================================================================
 
-You have measured two thousand points, and you would like to know how likely a new one is,
-and to draw more points like them. A *normalising flow* does both. It is a network that can
-be run backwards, and it is trained until your points come out of it as ordinary normal
-noise. Its loss contains the logarithm of the determinant of a :term:`Jacobian`, for each
-point and in each step. How do you get that number without computing the Jacobian, and does
-a gradient go through it?
+You have measured two thousand points, and you would like to know how likely a new point
+is, and to draw more points like them. A *normalising flow* does both. It is a network
+that can be run backwards, and you train it until it turns your points into ordinary
+normal noise. Its loss contains the logarithm of the determinant of a :term:`Jacobian`,
+for each point and in each step. How do you get this number without computing the
+Jacobian, and does a gradient go through it?
 """
 
 # %%
 # The points
 # ----------
 #
-# We make our points ourselves. They lie on two interlocking arcs, with a little noise, and
-# no normal distribution looks like that:
+# We make our points ourselves. They lie on two interlocking arcs, with a little noise,
+# which is a shape that no normal distribution has:
 
 import math
 
@@ -38,21 +38,21 @@ def arcs(count, generator):
 # The program
 # -----------
 #
-# The flow maps a batch ``x`` of shape ``(B, n)`` to ``z`` of the same shape. Where it
-# stretches a small neighbourhood of ``x``, that neighbourhood gets a larger share of the
-# normal noise, and the density of ``x`` is higher. By which factor, the determinant of the
-# Jacobian says, one for each point:
+# The flow maps a batch ``x`` of shape ``(B, n)`` to ``z`` of the same shape. If the flow
+# stretches a small neighbourhood of ``x``, this neighbourhood gets a larger share of the
+# normal noise, and the density of ``x`` is higher. The factor is the determinant of the
+# Jacobian at this point:
 #
 # .. math::
 #
 #    \log p(x)=\log p_z(z(x))+\log\lvert\det J(x)\rvert .
 #
-# A layer of RealNVP (Dinh et al., 2016) is built so that nobody has to compute a
-# determinant. It lets one half ``a`` of the numbers through as it is. The other half ``b``
-# is scaled and shifted, by amounts that a small network computes from ``a`` alone. So the
-# Jacobian is *triangular* (if we sort the numbers with ``a`` first), and its determinant is
-# the product of the diagonal: ones for ``a``, and the scales for ``b``. The scales are
-# written as :math:`e^s`, so the logarithm is the sum of the ``s``:
+# A layer of RealNVP (Dinh et al., 2016) is built so that you do not have to compute a
+# determinant. It lets one half ``a`` of the numbers through as it is. It scales and
+# shifts the other half ``b``, by amounts that a small network computes from ``a`` alone.
+# If we put the numbers of ``a`` first, the Jacobian is *triangular*, and its determinant
+# is the product of the diagonal: ones for ``a``, and the scales for ``b``. The scales are
+# written as :math:`e^s`, so the logarithm of the determinant is the sum of the ``s``:
 
 
 class Coupling(nn.Module):
@@ -101,9 +101,9 @@ class Flow(nn.Module):
 
 
 # %%
-# The training maximises the likelihood of the points, with the usual three lines. (The
+# The training maximises the likelihood of the points, with the usual three lines. The
 # halves of our points are single numbers, ``x[:, :1]`` and ``x[:, 1:]``. For points with
-# more numbers, the small network gets half as many inputs, and twice that many outputs.)
+# n numbers, the small network gets n/2 inputs and n outputs:
 
 torch.manual_seed(0)  # the same weights and points on every build
 generator = torch.Generator().manual_seed(1)
@@ -117,8 +117,9 @@ for _ in range(500):
     optimizer.step()
 
 # %%
-# Is the result any good? We compare it, on new points, with one normal distribution that
-# has their mean and covariance. A smaller number says that the points are more likely:
+# Is the result any good? On new points, we compare it with a normal distribution that has
+# the mean and the covariance of these points. A smaller number means that the points are
+# more likely:
 
 new = arcs(2000, generator)
 with torch.no_grad():
@@ -128,8 +129,8 @@ by_normal = -normal.log_prob(new).mean().item()
 print(f"-log p: flow {by_flow:.1f}, one normal distribution {by_normal:.1f}")
 
 # %%
-# The picture shows the new points, and the same number of points that the flow has drawn.
-# To draw, it runs backwards from normal noise:
+# The picture shows the new points, and as many points that the flow has drawn. To draw
+# points, the flow runs backwards from normal noise:
 
 import matplotlib.pyplot as plt
 
@@ -149,9 +150,9 @@ for ax, points, name in ((axes[0], new, "measured"), (axes[1], drawn, "drawn")):
 # Is it really the determinant?
 # -----------------------------
 #
-# We never asked autograd for a Jacobian. To test the formula, we now do: one Jacobian for
-# each of six points, and then ``slogdet``, which gives the sign of the determinant and the
-# logarithm of its size:
+# We never asked autograd for a Jacobian. To test the formula, we now compute a Jacobian
+# for each of six points, and then call ``slogdet``, which gives the sign of the
+# determinant and the logarithm of its size:
 
 from torch.func import functional_call, grad, jacrev, vjp, vmap
 
@@ -163,21 +164,22 @@ print("Jacobians", tuple(J.shape), "all positive", bool((sign == 1).all()))
 print("the same log|det J|:", torch.allclose(read_off, whole, rtol=1e-3, atol=1e-4))
 
 # %%
-# ``jacrev`` is where ``v`` comes in. It takes one :term:`vector-Jacobian product` for each
-# row of the Jacobian, and ``v`` is the :term:`one-hot vector` of that row, so that a point
-# with ``n`` numbers costs ``n`` products, and a factorisation of an ``n`` by ``n`` matrix.
-# Two rows are nothing. An image with 3072 numbers needs 3072 of them, for each image and
-# each step, and this is the reason for triangular layers: reading the diagonal off needs
-# none.
+# In ``jacrev`` there is a ``v`` again. ``jacrev`` takes one :term:`vector-Jacobian
+# product` for each row of the Jacobian, in which ``v`` is the :term:`one-hot vector` of
+# this row. So a point with ``n`` numbers costs ``n`` products, and the factorisation of
+# an ``n`` by ``n`` matrix. Two products cost next to nothing. But an image with 3072
+# numbers needs 3072 products, for each image and each step. This is the reason for
+# triangular layers, where you read off the diagonal without any product.
 #
 # Training on a whole Jacobian
 # ----------------------------
 #
-# What if your layer is *not* triangular, and ``n`` is small enough? Then the whole Jacobian
-# is a fair choice, and you can train on it. The Jacobian that :func:`torch.func.jacrev`
-# returns has a graph to the weights, and ``slogdet`` is differentiable wherever the
-# determinant is not zero. Here is the loss of our flow, with the determinant obtained in
-# either way. Both have the same gradient with respect to all weights:
+# What if your layer is *not* triangular, and ``n`` is small enough? Then you may compute
+# the whole Jacobian, and you can train with it. The Jacobian that
+# :func:`torch.func.jacrev` returns has a graph to the weights, and ``slogdet`` is
+# differentiable wherever the determinant is not zero. Here we compute the loss of our
+# flow with the determinant from each of the two ways. Both losses have the same gradient
+# with respect to all weights:
 
 weights = {name: p.detach() for name, p in flow.named_parameters()}
 
@@ -199,19 +201,20 @@ print(all(close(slopes[0][name], slopes[1][name]) for name in weights))
 # Residual flows: a series of traces
 # ----------------------------------
 #
-# A residual layer :math:`x+g(x)` is neither triangular nor small. If ``g`` *contracts*,
-# which means that the largest singular value of its Jacobian is below 1, then the layer can
-# be inverted, and the logarithm has a series:
+# The Jacobian of a residual layer :math:`x+g(x)` is not triangular, and it may be large.
+# If ``g`` *contracts*, which means that the largest singular value of its Jacobian is
+# below 1, then the layer can be inverted, and the logarithm has a series:
 #
 # .. math::
 #
 #    \log\det(I+J_g)=\sum_{k\ge1}\frac{(-1)^{k+1}}{k}\operatorname{tr}(J_g^k).
 #
-# A trace needs no matrix. If each entry of ``v`` is +1 or −1 at random, then :math:`v^\top
-# J_g^kv` is the trace *on average* (Hutchinson, 1990), and :math:`v^\top J_g^k` is ``k``
-# vector-Jacobian products in a row, each of which gets the result of the one before as its
-# ``v``. Here ``g`` has 30 inputs and a largest singular value of at most 0.6. We take
-# twelve terms, since :math:`0.6^{13}` is about 0.001, and 2000 draws of ``v``:
+# For a trace you need no matrix. If each entry of ``v`` is +1 or −1 at random, then
+# :math:`v^\top J_g^kv` is the trace *on average* (Hutchinson, 1990). To compute
+# :math:`v^\top J_g^k`, you take ``k`` vector-Jacobian products one after another, and
+# each of them gets the result of the one before as its ``v``. Here ``g`` has 30 inputs
+# and a largest singular value of at most 0.6. We take twelve terms, since
+# :math:`0.6^{13}` is about 0.001, and 2000 draws of ``v``:
 
 generator = torch.Generator().manual_seed(0)
 W = torch.randn(30, 30, generator=generator, dtype=torch.float64)
@@ -238,22 +241,23 @@ print(f"exact {exact:.2f}, estimate {estimates.mean():.2f}, standard error {erro
 print(f"one draw alone is off by about {estimates.std():.1f}")
 
 # %%
-# The mean of many draws is right within its standard error, and one draw is far off. That
-# matters less than it seems, because a training step can use a single draw for each point:
-# the noise averages out over the batch and over the steps, as that of small batches does.
+# The mean of many draws is right within its standard error, and a single draw is far off.
+# This matters less than it seems. A training step can use a single draw for each point,
+# because the noise averages out over the batch and over the steps, as the noise of small
+# batches does.
 #
-# A continuous flow, :math:`\dot x=g(x)`, needs the first of these traces only. Along a path
-# the logarithm of the density falls at the rate of the trace of :math:`J_g`, which is also
-# called the divergence of ``g`` (:ref:`trace-and-norm` estimates it). Draw ``v`` once
-# for a whole solve, and not in each stage. A new ``v`` in every stage makes the right-hand
-# side jump, and a solver that adapts its steps answers with very small ones.
+# A continuous flow, :math:`\dot x=g(x)`, needs only the first of these traces. Along a
+# path the logarithm of the density falls at the rate of the trace of :math:`J_g`, which
+# is also called the divergence of ``g``. :ref:`trace-and-norm` estimates this trace. Draw
+# ``v`` once for a whole solve, and not in each stage. A new ``v`` in every stage makes
+# the right-hand side jump, and then a solver with adaptive steps takes very small ones.
 #
 # What to watch for
 # -----------------
 #
-# **The determinant itself leaves the range of the type.** In a layer of a thousand numbers,
-# each scaled by 0.4, the determinant is :math:`0.4^{1000}`, which float32 rounds to 0, and
-# a logarithm that comes afterwards cannot repair that. ``slogdet`` never forms it:
+# **The determinant itself leaves the range of the type.** For a layer that scales each of
+# a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to
+# 0, and a later logarithm cannot undo this. ``slogdet`` never forms it:
 
 wide = 0.4 * torch.eye(1000)
 print("log of det", torch.det(wide).log().item())
@@ -261,17 +265,18 @@ print(f"slogdet    {torch.linalg.slogdet(wide).logabsdet.item():.1f}")
 
 # %%
 # **A log-determinant that does not learn.** Without ``create_graph=True``, the result of
-# ``torch.autograd.functional.jacobian`` is a constant. Put into the loss, it changes the
-# number that you see but no gradient. The one of :mod:`torch.func` has a graph:
+# ``torch.autograd.functional.jacobian`` is a constant. If you put it into the loss, it
+# changes the value of the loss but no gradient. The Jacobian from :mod:`torch.func` has a
+# graph:
 
 constant = torch.autograd.functional.jacobian(lambda x: flow(x)[0], few[0])
 print("functional.jacobian", constant.requires_grad, " jacrev", J.requires_grad)
 
 # %%
 # **One Jacobian of the whole batch.** Without ``vmap`` you get a tensor of shape ``(B, n,
-# B, n)``. Read as a square matrix it has the right determinant for the whole batch, because
-# no point of it influences another and all blocks off the diagonal are 0. But it takes
-# ``B`` times as many products, of which each goes through the whole batch, and its
+# B, n)``. If you read it as a square matrix, its determinant is right for the whole
+# batch, because no point influences another and all blocks off the diagonal are 0. But it
+# takes ``B`` times as many products, each of which goes through the whole batch, and its
 # factorisation takes :math:`B^2` times the work of ``B`` small ones:
 
 big = jacrev(lambda x: flow(x)[0])(few).reshape(12, 12)
@@ -290,9 +295,10 @@ print("the same sum:", torch.allclose(of_big, whole.sum(), rtol=1e-3, atol=1e-3)
 #
 # .. dropdown:: Answer
 #
-#    Only the second one, the height. The first goes through all six layers as it is, so the
-#    flow draws it from a normal distribution, which is too wide for the arcs, and then
-#    finds the right height for it. This is why the halves take turns.
+#    It can change only the second number, the height. The first number goes through all
+#    six layers as it is. So the flow draws the first number from a normal distribution,
+#    which is too wide for the arcs, and then finds the right height for it. This is why
+#    the halves have to take turns.
 
 torch.manual_seed(0)
 stuck = Flow()
@@ -304,11 +310,11 @@ print("first number unchanged:", torch.equal(stuck.inverse(noise)[:, 0], noise[:
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The log-determinant that is read off, and its gradient, are compared with the whole
-#    Jacobian in float64. The inverse is compared with the way forward. The series is summed
-#    over the 30 one-hot ``v``, which gives the traces without noise, and compared with the
-#    exact logarithm, and the estimate has to lie within four standard errors. That the
-#    density is one is tested by adding it up over a grid.
+#    We compare the log-determinant that we read off, and its gradient, with the whole
+#    Jacobian in float64. We check that the inverse undoes the flow. We add up the series
+#    for the 30 one-hot ``v``, which gives the traces without noise, and compare the sum
+#    with the exact logarithm. The estimate has to lie within four standard errors. We
+#    also check that the density adds up to 1 over a grid.
 
 assert by_flow < 1.2
 assert by_normal > 1.7

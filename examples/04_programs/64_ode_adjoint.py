@@ -4,11 +4,12 @@ r"""
 Neural ODEs: backward through the solver, or the adjoint equation?
 ==================================================================
 
-A solver of differential equations stands in the middle of your model, and you want the
-gradient with respect to the parameters of the equation. There are two well-known ways. You
-can let PyTorch record all steps of the solver and go back through them. Or you can solve a
-second equation, the *adjoint* one, backwards in time, and record nothing. The two ways do
-not give the same numbers. Which of them is right, and when does the second one fail?
+A solver of differential equations is in the middle of your model, and you want the
+gradient with respect to the parameters of the equation. There are two well-known ways.
+You can let PyTorch record all steps of the solver and go back through them. Or you can
+solve a second equation, the *adjoint* equation, backwards in time, and record nothing.
+The two ways do not give the same numbers. Which of them is right, and when does the
+second way fail?
 """
 
 # %%
@@ -30,8 +31,8 @@ def pendulum(x, theta):
 
 
 # %%
-# The solver takes steps of Runge and Kutta, of order four, and returns all states that it
-# passes, of shape ``(steps + 1, 2)``. It is ordinary PyTorch code, so a loss on these
+# The solver takes Runge-Kutta steps of order four, and returns all states on the way, as
+# a tensor of shape ``(steps + 1, 2)``. It is ordinary PyTorch code, so a loss on these
 # states has a gradient with respect to ``theta``, through all the steps:
 
 
@@ -50,8 +51,8 @@ def solve(f, x0, theta, T, steps):
 
 
 # %%
-# The film is made here, with a friction of 0.3. Then we look for the parameters, starting
-# from a guess, with Adam:
+# We make the film ourselves, with a friction of 0.3. Then we look for the parameters with
+# Adam, starting from a guess:
 
 torch.manual_seed(0)  # the same errors of measurement on every build
 T, steps = 6.0, 20
@@ -76,7 +77,8 @@ found = fit(solve)
 print("gravity over length {:.1f}, friction {:.1f}".format(*found))
 
 # %%
-# Here is the film, with the curve of the guess and the one that was found:
+# Here is the film, with the curve of the guess and the curve of the parameters that were
+# found:
 
 import matplotlib.pyplot as plt
 
@@ -93,11 +95,11 @@ legend = ax.legend()
 # The adjoint way
 # ---------------
 #
-# For twenty steps this is all that you need. Now suppose that the solver takes a hundred
-# thousand steps, or is a library that PyTorch cannot record. Then think of the true
-# solution and not of the steps. Let ``v`` be the gradient that arrives at the last state,
-# and let :math:`a(t)` be the gradient with respect to the state at an earlier time. It ends
-# at :math:`a(T)=v`, and on the way back it follows an equation of its own:
+# For twenty steps you need nothing else. Now suppose that the solver takes a hundred
+# thousand steps, or is a library that PyTorch cannot record. Then consider the true
+# solution, and not the steps. Let ``v`` be the gradient that arrives at the last state,
+# and let :math:`a(t)` be the gradient with respect to the state at an earlier time. At
+# the end :math:`a(T)=v`, and backwards in time :math:`a` follows its own equation:
 #
 # .. math::
 #
@@ -106,15 +108,16 @@ legend = ax.legend()
 #    =\int_0^T a^\top\frac{\partial f}{\partial\theta}\,dt .
 #
 # Both right-hand sides are :term:`vector-Jacobian products <vector-Jacobian product>` of
-# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. The state is
-# needed as well, and so we run its equation backwards, too. State, :math:`a` and the
-# integral for ``theta`` become one long vector. Where there is a loss on the states in
-# between, as on our film, ``v`` has a row for each state, and each row is added to
-# :math:`a` as its time goes by.
+# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. Both also
+# contain the state, and so we run its equation backwards, too. We join the state,
+# :math:`a` and the integral for ``theta`` to one long vector. If the loss depends on the
+# states in between, as for our film, ``v`` has a row for each state, and we add each row
+# to :math:`a` at its time.
 #
-# As a ``Function`` it can replace the solver anywhere. For the way back it stores the last
-# state, whatever the number of steps. To use it for an equation of your own, pass another
-# ``f(x, theta)`` with ``x`` and ``theta`` as vectors:
+# As a ``Function``, the adjoint way can replace the solver anywhere. It stores only the
+# last state and ``theta`` for the backward pass, whatever the number of steps. To use it
+# for your own equation, pass a different ``f(x, theta)`` with ``x`` and ``theta`` as
+# vectors:
 
 
 class Adjoint(torch.autograd.Function):
@@ -146,8 +149,8 @@ class Adjoint(torch.autograd.Function):
 print("gravity over length {:.1f}, friction {:.1f}".format(*fit(Adjoint.apply)))
 
 # %%
-# It finds the same pendulum. How much is kept between the way forward and the way back? A
-# hook counts the tensors that PyTorch saves:
+# It finds the same pendulum. How much is kept between the forward and the backward pass?
+# A hook counts the tensors that PyTorch saves:
 
 
 def saved(solve, steps):
@@ -162,17 +165,17 @@ for count in (20, 40, 80):
     print(count, "steps:", saved(solve, count), "and", saved(Adjoint.apply, count))
 
 # %%
-# Recorded, the number grows with the steps. With the adjoint it is two, the last state and
-# ``theta``.
+# If the steps are recorded, the number grows with the steps. With the adjoint way it is
+# two, the last state and ``theta``.
 #
 # What to watch for
 # -----------------
 #
-# **The two gradients differ a little, and both are right.** The recorded one is the exact
-# gradient of the numbers that your steps have computed. The adjoint one is the gradient of
-# the true solution, up to the error of the solver. We pass a ``v`` for the last state and
-# refine the steps. The difference falls with the fourth power of the step, so that in the
-# end each doubling makes it sixteen times smaller:
+# **The two gradients differ a little, and both are right.** The recorded gradient is the
+# exact gradient of the numbers that your steps have computed. The adjoint gradient is the
+# gradient of the true solution, up to the error of the solver. We pass a ``v`` for the
+# last state and refine the steps. The difference falls with the fourth power of the step,
+# so that for many steps each doubling of their number makes it sixteen times smaller:
 
 start, theta = x0.clone().requires_grad_(), true.clone().requires_grad_()
 v = torch.tensor([1.0, 10.0], dtype=torch.float64)
@@ -188,9 +191,9 @@ for count in (5, 10, 20, 40):
     print(f"{count:2} steps, difference {gap.norm():.1e}")
 
 # %%
-# **The state does not come back.** Friction that runs backwards in time is growth. On the
-# way back every error is multiplied by nearly :math:`e^{\theta_1T}`, and with a strong
-# friction over a long time the adjoint way loses the state, and then the gradient:
+# **The backward solution does not return to the start.** Backwards in time, friction
+# makes errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with a
+# strong friction over a long time the adjoint way loses the state, and then the gradient:
 
 heavy = torch.tensor([2.0, 8.0], dtype=torch.float64, requires_grad=True)
 lost = {}
@@ -207,13 +210,14 @@ for time in (1.0, 3.0, 9.0):
     print(f"T = {time:.0f}: state off by {off:.0e}, gradient off by a tenth: {lost[time]}")
 
 # %%
-# No message tells you. Keep some of the states on the way forward, and start again from
-# them on the way back, or use the next section.
+# There is no message. Keep some of the states from the forward pass, and start again from
+# each of them in the backward pass, or use the method of the next section.
 #
-# **A loss that uses the end time.** If ``T`` is a tensor with ``requires_grad``, the
-# recorded way has a derivative with respect to it. For the true solution it is
-# :math:`v\cdot f(x(T))`, because a little later the state has moved a little along ``f``.
-# Our ``Adjoint`` returns None for ``T``, so there this part would be missing:
+# **A loss that uses the end time.** If ``T`` is a tensor that requires a gradient, the
+# recorded way gives the derivative with respect to ``T``. For the true solution this
+# derivative is :math:`v\cdot f(x(T))`, because a little later the state has moved a
+# little along ``f``. Our ``Adjoint`` returns None for ``T``, so with it this part is
+# missing:
 
 end_time = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
 x_end = solve(pendulum, x0, true, end_time, 40)[-1]
@@ -224,11 +228,11 @@ print(f"recorded {by_time:.4f}, v . f(x(T)) {v @ pendulum(x_end, true):.4f}")
 # Exact, with the graph of one step at a time
 # -------------------------------------------
 #
-# There is a third way, which is exact and needs little memory. Keep the *states*, which are
-# a few numbers each, but no graphs. On the way back, recompute one step at a time, and take
-# its :term:`vector-Jacobian product`. What it returns for the state is the ``v`` of the
-# step before it. This is called the discrete adjoint, and a checkpoint around each step
-# (:ref:`checkpointing`) does the same for you:
+# There is a third way, which is exact and needs little memory. Keep the *states*, which
+# are a few numbers each, but no graphs. In the backward pass, recompute one step at a
+# time, and take its :term:`vector-Jacobian product`. The part of this product that
+# belongs to the state is the ``v`` of the step before. This is called the discrete
+# adjoint, and a checkpoint around each step does the same for you (:ref:`checkpointing`):
 
 
 def stepwise(f, x0, theta, v, T, steps):
@@ -248,16 +252,16 @@ pairs = zip(one_by_one, recorded, strict=True)
 print([torch.allclose(a, b, rtol=1e-12) for a, b in pairs])
 
 # %%
-# The two agree to twelve digits. So which way should you take? Record the steps as long as
-# the memory suffices. Go one step at a time, or with checkpoints, where it does not. Take
-# the adjoint equation for a solver that you cannot record, and test it first on a
-# short run with a solver that you can.
+# The two gradients agree to twelve digits. So which way should you take? Record the steps
+# as long as you have enough memory. If you do not, go one step at a time, or use
+# checkpoints. Take the adjoint equation for a solver that you cannot record, and test it
+# first on a short run with a solver that you can record.
 #
 # A network in place of the pendulum
 # ----------------------------------
 #
 # In a *neural* ODE (Chen et al., 2018), ``f`` is a network and ``theta`` are its weights.
-# Put them into one vector, and both ways work as they are:
+# Put the weights into one vector, and both ways work as they are:
 
 from torch import nn
 from torch.func import functional_call
@@ -290,15 +294,17 @@ print(bool((slopes[0] - slopes[1]).norm() < 1e-3 * slopes[0].norm()))
 #
 # .. dropdown:: Answer
 #
-#    Only the loss changes. Whatever it looks at, ``v`` has a row for each state, with zeros
-#    for the frames and the numbers that it does not use. ``Adjoint`` stays as it is.
+#    Only the loss changes. Whatever the loss uses, ``v`` has a row for each state, with
+#    zeros for the frames and the numbers that the loss does not use. ``Adjoint`` stays as
+#    it is.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The recorded gradient is compared with small differences of the solver's own numbers,
-#    the adjoint one with the recorded one at many steps, with a ``v`` for the last state
-#    and one for all of them, and the third way with the first to twelve digits.
+#    We compare the recorded gradient with small differences of the solver's numbers. With
+#    many steps, we compare the adjoint gradient with the recorded one, for a ``v`` on the
+#    last state and for a ``v`` on all states. We compare the third way with the first to
+#    twelve digits.
 
 for got, at in zip(recorded, (0, 1), strict=True):
     for i in range(2):

@@ -5,11 +5,12 @@ Implicit differentiation through a solver
 =========================================
 
 A solver runs in the middle of your program. It finds an equilibrium, the root of an
-equation, or a fixed point, in sixty iterations or in six thousand, and you want to know how
-the result depends on a parameter. You could let PyTorch record all the iterations and go
-back through them, as long as the memory lasts. But it does not matter how the solver has
-found the solution. The *equation* that it solves already determines the derivative, and the
-backward pass solves one more equation, with ``v`` on the right-hand side.
+equation, or a fixed point, in sixty iterations or in six thousand, and you want to know
+how the result depends on a parameter. You could let PyTorch record all the iterations and
+go back through them, as long as you have enough memory. But it does not matter how the
+solver has found the solution. The *equation* that it solves already determines the
+derivative, and the backward pass solves one more equation, with ``v`` on the right-hand
+side.
 """
 
 # %%
@@ -46,10 +47,10 @@ def solution(theta):
 
 # %%
 # Think of the solution as the place where :math:`g(y,\theta)=h(y,\theta)-y` is 0. If θ
-# moves a little, y has to move such that g stays 0. So the two changes must cancel,
+# moves a little, y has to move so that g stays 0. So the two changes must cancel,
 # :math:`g_y\,y'+g_\theta=0`, and this is a linear system for the derivative :math:`y'`.
-# As ever, we don't want the whole table, but its product with some ``v``, the gradient
-# that arrives at ``y``:
+# As usual, we don't need the whole table of this derivative, but only its product with a
+# ``v``, the gradient that arrives at ``y``:
 #
 # .. math::
 #
@@ -57,20 +58,21 @@ def solution(theta):
 #    \qquad g_y^\top a=v .
 #
 # In words: solve *one* linear system for ``a``, with ``v`` on its right-hand side and the
-# *transposed* :term:`Jacobian`, since ``v`` comes from the left. Then take one :term:`VJP`
-# with ``a``. For our fixed point :math:`g_y=h_y-I`. If we put :math:`-a` in place of
-# ``a``, the minus in front of :math:`a^\top g_\theta` disappears, and the system reads
-# :math:`a=v+h_y^\top a`. That is a fixed point again, so the same ``solve`` finds it.
+# *transposed* :term:`Jacobian`, since ``v`` comes from the left. Then take one
+# :term:`VJP` with ``a``. For our fixed point :math:`g_y=h_y-I`. If we put :math:`-a` in
+# place of ``a``, the minus in front of :math:`a^\top g_\theta` disappears, and the system
+# reads :math:`a=v+h_y^\top a`. Its solution is a fixed point again, so the same ``solve``
+# finds it.
 #
 # The program
 # -----------
 #
-# Here it is as a ``Function``, which can stand anywhere in a graph. You give it a map, a
-# ``y`` to start from, and as many θ as the map takes. ``pull`` multiplies any ``a`` with
-# all the Jacobians of ``h``. The first entry of its result belongs to y, and the others to
-# the θ. Together with ``solve`` it is the part to take along. Only what you *pass* gets a
-# gradient. Whatever else ``h`` uses, as ``W`` here, is a constant for it, and nothing warns
-# you if it is a weight that you train:
+# We write this as a ``Function``, which you can use anywhere in a graph. You pass a map,
+# a ``y`` to start from, and as many θ as the map takes. ``pull`` multiplies any ``a`` by
+# all the Jacobians of ``h``. The first entry of its result belongs to y, and the others
+# belong to the θ. You can copy the Function together with ``solve``. Only the tensors
+# that you *pass* get a gradient. Any other tensor that ``h`` uses, such as ``W`` here,
+# counts as a constant, and there is no warning if it is a weight that you train:
 
 
 class FixedPoint(torch.autograd.Function):
@@ -100,14 +102,14 @@ y.backward(v)
 print(theta.grad.round(decimals=4))
 
 # %%
-# It is what the walk back through all sixty iterations gives, up to rounding, as we check
-# at the end.
+# Up to rounding, a backward pass through all sixty iterations gives the same gradient, as
+# we check at the end.
 #
 # What it saves
 # -------------
 #
-# How large is the graph, if the iterations are recorded, and if they are not? We count its
-# nodes:
+# How large is the graph if the iterations are recorded, and how large is it if they are
+# not? We count its nodes:
 
 
 def nodes(y):
@@ -126,9 +128,9 @@ print(nodes(solution(theta)), nodes(FixedPoint.apply(h, zero, theta)))
 # With six thousand iterations the first number would be a hundred times as large, and the
 # second would stay the same.
 #
-# Deep equilibrium networks write the same in another way (:ref:`deep-equilibrium`). They
-# record a single step at the solution, and a *hook* on its result puts ``a`` in the place
-# of the ``v`` that arrives:
+# Deep equilibrium networks do the same in a different way (:ref:`deep-equilibrium`). They
+# record a single step at the solution, and a *hook* on the result of this step replaces
+# the ``v`` that arrives by ``a``:
 
 y0 = solution(theta.detach()).requires_grad_()
 f0, z = h(y0, theta), h(y0.detach(), theta)
@@ -141,7 +143,7 @@ print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
 # ------------------
 #
 # Now we can ask the question backwards: *which θ has a given y for its fixed point?* We
-# start at zero and let an optimizer look for it, with the solver inside of the loss:
+# start at zero and let an optimizer look for this θ, with the solver inside the loss:
 
 goal = torch.tensor([0.5, -0.5, 0.2, 0.0, 0.3, -0.1], dtype=torch.float64)
 guess = torch.zeros(6, dtype=torch.float64, requires_grad=True)
@@ -155,7 +157,7 @@ for _ in range(300):
     distance.append(loss.item() ** 0.5)
 
 # %%
-# The distance from the wanted fixed point, step by step:
+# The plot shows the distance from the wanted fixed point at each step:
 
 import matplotlib.pyplot as plt
 
@@ -165,14 +167,16 @@ ax.set_xlabel("step")
 title = ax.set_title("The distance from the wanted fixed point falls")
 
 # %%
-# It swings a little, because of the momentum, and falls evenly on the logarithmic scale.
+# The distance swings a little, because of the momentum, but falls evenly on the
+# logarithmic scale.
 #
 # What to watch for
 # -----------------
 #
 # **A solver that stops early.** The formula holds at a solution. After three iterations y
-# is not there yet, and what you get is neither the derivative of the true solution nor that
-# of the three steps that you have computed. How far is it from the one and from the other?
+# is not there yet, and you get neither the derivative of the true solution nor the
+# derivative of the three steps that you have computed. How far is the result from each of
+# the two?
 
 z = theta.detach()
 three = lambda z: h(h(h(zero, z), z), z)
@@ -183,11 +187,11 @@ print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
 # **A map that does not contract.** Then the iterations may run away, or never settle,
-# forward and backward, although a solution exists. (If they only settle slowly, take more
-# ``steps``.) A solver that does not look at its result would go on with a wrong ``y`` and a
+# forward and backward, although a solution exists. If they only settle slowly, take more
+# ``steps``. A solver that does not check its result would go on with a wrong ``y`` and a
 # wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
-# Replace ``solve`` by Newton's method, and the iteration for ``a`` by a linear solver. Here
-# the fixed point is 1, and the iterations started at 0.9:
+# Replace ``solve`` by Newton's method, and the iteration for ``a`` by a linear solver.
+# Here the fixed point is 1, and the iterations started at 0.9:
 
 steep = lambda y: -2 * y + 3  # a fixed point at 1
 try:
@@ -196,8 +200,8 @@ except RuntimeError as error:
     print(steep(1.0), error)
 
 # %%
-# **The Jacobian where its transpose is needed.** The system is square, so both run, and no
-# shape tells you. The two results differ by more than 0.1:
+# **The Jacobian where its transpose is needed.** The system is square, so both versions
+# run, and no shape reveals the mistake. The two results differ by more than 0.1:
 
 with torch.no_grad():
     hy, htheta = torch.func.jacrev(h, argnums=(0, 1))(y, theta)
@@ -207,10 +211,10 @@ with torch.no_grad():
 print(bool((wrong - right).abs().max() > 0.1))
 
 # %%
-# **A second derivative.** With ``once_differentiable`` it raises. Leave that line out, and
-# this ``backward`` is recorded, with its sixty iterations, and second derivatives are
-# right. Through the hook they are wrong, and nothing raises, because there ``y0`` is a
-# constant.
+# **A second derivative.** With ``once_differentiable`` a second derivative raises an
+# error. If you leave this line out, PyTorch records the ``backward`` with its sixty
+# iterations, and second derivatives are right. With the hook they are wrong, and there is
+# no error, because ``y0`` is a constant there.
 #
 # .. admonition:: Try it
 #
@@ -219,9 +223,9 @@ print(bool((wrong - right).abs().max() > 0.1))
 #
 # .. dropdown:: Answer
 #
-#    Each y has its own equation, so :math:`g_y=3y^2+1` is a diagonal, and the system is
-#    solved by a division. Newton's method finds y, and backward is one line. (The
-#    comparison with differences, ``gradcheck``, needs float64.)
+#    Each y has its own equation, so :math:`g_y=3y^2+1` is diagonal, and a division solves
+#    the system. Newton's method finds y, and ``backward`` is one line. The comparison
+#    with differences, ``gradcheck``, needs float64:
 
 
 class Root(torch.autograd.Function):
@@ -245,9 +249,9 @@ print("as by differences:", torch.autograd.gradcheck(Root.apply, (theta,)))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The program is compared with the dense formula, with the derivative through all the
-#    iterations, and with differences, also for ``W`` as a second parameter. The θ that the
-#    optimizer found is compared with the θ that has the wanted fixed point.
+#    We compare the program with the dense formula, with the derivative through all the
+#    iterations, and with differences, also for ``W`` as a second parameter. We compare
+#    the θ that the optimizer found with the θ that has the wanted fixed point.
 
 torch.testing.assert_close(theta.grad, right)
 through = torch.autograd.grad(solution(theta), theta, v)[0]

@@ -5,11 +5,11 @@ Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
 You have two clouds of points, for example samples from your model and samples from the
-data, and you want to move the first onto the second. Nobody has told you which point
-belongs to which. *Optimal transport* finds out. It computes a plan that says how much of
-each point goes where, in some hundreds of iterations that are named after Sinkhorn. Do you
-have to record all these iterations to get a gradient? For the usual loss you don't, and the
-plan itself is the ``v`` that you pass.
+data, and you want to move the first onto the second. You do not know which point belongs
+to which. *Optimal transport* finds out. It computes a plan that says how much of each
+point goes where, in some hundreds of iterations that are named after Sinkhorn. Do you
+have to record all these iterations to get a gradient? For the usual loss you don't, and
+the plan itself is the ``v`` that you pass.
 """
 
 # %%
@@ -17,20 +17,20 @@ plan itself is the ``v`` that you pass.
 # --------
 #
 # We have ``n`` points ``a`` and ``m`` points ``b``, each with an equal share of the mass.
-# (The shares are ``p`` and ``q``, and may be different ones.) The matrix ``C`` of shape
-# ``(n, m)`` holds what it costs to move from a point of ``a`` to one of ``b``, here the
-# squared distance. The plan ``P`` has the same shape, rows that add up to ``p`` and columns
-# that add up to ``q``, and among all such plans it is the one that minimises
+# The shares are ``p`` and ``q``, and they may also be unequal. The matrix ``C`` of shape
+# ``(n, m)`` holds the cost of a move from a point of ``a`` to a point of ``b``, which is
+# the squared distance here. The plan ``P`` has the same shape. Its rows add up to ``p``
+# and its columns add up to ``q``. Among all such plans, it minimises
 #
 # .. math::
 #
 #    F(C)=\min_P\ \sum_{ij}P_{ij}C_{ij}+\varepsilon\sum_{ij}P_{ij}(\log P_{ij}-1).
 #
-# The first sum is the cost. The second is an entropy. It makes the plan a little blurred,
-# and easy to compute. Sinkhorn's steps look for two vectors, ``f`` and ``g``, which are
-# called potentials, and make the sums of the rows and the sums of the columns right in
-# turn. They are written in logarithms, because :math:`e^{-C/\varepsilon}` is 0 in float32
-# if ε is small:
+# The first sum is the cost. The second sum is an entropy, which blurs the plan a little
+# and makes it easy to compute. Sinkhorn's steps look for two vectors, ``f`` and ``g``,
+# which are called potentials. The steps correct the sums of the rows and the sums of the
+# columns in turn. We write them with logarithms, because :math:`e^{-C/\varepsilon}` is 0
+# in float32 if ε is small:
 
 import torch
 
@@ -56,11 +56,12 @@ def plan(C, f, g, epsilon):
 # -----------
 #
 # Eighty points lie in a heap, and eighty others on a ring. In each step we compute the
-# plan, without recording anything, and then walk back from the cost matrix to the points,
-# with the plan as ``v``. It has the shape of ``C``, and each entry says how much of that
-# way is used, so it is also what that entry of the cost matrix should count. (The learning
-# rate of 10 is not as large as it looks. Each point has a share of 1/80, so that 40 would
-# move it all the way to the mean of the places where it is sent.)
+# plan, without recording anything, and then go back from the cost matrix to the points,
+# with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how
+# much mass takes this way, and so it is the weight of the corresponding entry of the cost
+# matrix. The learning rate of 10 is not as large as it looks. Each point has a share of
+# 1/80, so that a rate of 40 would move it all the way to the mean of the places where it
+# is sent:
 
 
 def move(points, targets, epsilon=0.05, steps=30, lr=10.0):
@@ -101,8 +102,8 @@ ax.set_aspect("equal")
 legend = ax.legend(loc="upper right", fontsize=8)
 
 # %%
-# Every place on the ring has a point near it. How far is the farthest place from its
-# nearest point?
+# At the end every place on the ring has a point near it. We compute how far the places of
+# the ring are from their nearest points, and print the largest of these distances:
 
 gap = torch.cdist(ring, path[-1]).min(1).values.max().item()
 before = torch.cdist(ring, heap).min(1).values.max().item()
@@ -112,14 +113,14 @@ print(f"{before:.1f} at first, below 0.1 at the end: {gap < 0.1}")
 # Why the iterations may be left out
 # ----------------------------------
 #
-# Whatever moves ``C`` also moves the plan, so you would expect two parts in the gradient of
-# ``F``: one with the plan as it is, and one through the change of the plan. The second
+# A change of ``C`` also changes the plan, so you would expect two parts in the gradient
+# of ``F``: one with the plan as it is, and one through the change of the plan. The second
 # part is 0. The plan is where the sum is smallest, and at a minimum a small change of the
 # plan changes nothing to first order. This is the *envelope theorem*, also named after
-# Danskin. What is left is the derivative of :math:`\sum P_{ij}C_{ij}` with ``P`` held
-# constant, which is ``P``.
+# Danskin. Only the first part is left, the derivative of :math:`\sum P_{ij}C_{ij}` with a
+# constant ``P``, which is ``P``.
 #
-# To test it on five and four points, we write ``F`` with the potentials. Then we
+# To test the theorem on five and four points, we write ``F`` with the potentials. Then we
 # differentiate it through all 400 steps, and once more with the potentials as constants:
 
 epsilon = 0.5
@@ -146,10 +147,11 @@ P.round(decimals=3)
 # What to watch for
 # -----------------
 #
-# **The cost alone is another loss.** Many libraries report ``(P * C).sum()``, without the
-# entropy. That is not what ``P`` minimises, so the theorem does not apply. With ``P`` held
-# constant you still get ``P`` as the gradient. With the iterations recorded you get the
-# true one. How far from ``P`` are the two, as a part of its length, for three sizes of ε?
+# **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
+# the entropy. ``P`` does not minimise this sum, so the theorem does not apply. If you
+# hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
+# you get the true gradient. For three sizes of ε, we print how far each of the two is
+# from ``P``, divided by the length of ``P``:
 
 
 def off(epsilon, record):
@@ -165,12 +167,13 @@ for size in (0.5, 0.1, 0.02):
 by_cost, missing = off(epsilon, True)
 
 # %%
-# With our ε of 0.5, what is missing is about a third as long as ``P``. With the two smaller
-# ones it is less than a tenth, and it does not fall evenly.
+# With our ε of 0.5, the missing part is about a third as long as ``P``. With the two
+# smaller ε it is less than a tenth as long, and it does not fall evenly.
 #
-# **The iterations stopped too early.** The theorem speaks about the minimum. After three
-# steps the rows of the plan do not add up to ``p`` yet, and the shortcut is off by an error
-# of that size. The gradient through the three steps is exact for what was computed:
+# **The iterations stopped too early.** The theorem holds at the minimum. After three
+# steps the rows of the plan do not add up to ``p`` yet, and the shortcut has an error of
+# about this size. The gradient through the three steps is exact for the numbers that were
+# computed:
 
 with torch.no_grad():
     early = plan(C, *potentials(C, p, q, epsilon, 3), epsilon)
@@ -180,8 +183,8 @@ print(f"rows off by     {(early.sum(1) - p).abs().max():.3f}")
 
 # %%
 # **NaN with a small ε.** The textbook form of the iterations has no logarithms. If ε is
-# small, a whole row of the kernel :math:`e^{-C/\varepsilon}` is rounded to 0, and ``p`` is
-# divided by it. Does the mass of the plan add up to 1?
+# small, a whole row of the kernel :math:`e^{-C/\varepsilon}` is rounded to 0, and ``p``
+# is divided by the sum of this row. We print the mass of the plan, which should be 1:
 
 for name, small in (("0.5", 0.5), ("0.001", 0.001)):
     kernel = (-squared(a, b).float() / small).exp()
@@ -194,20 +197,20 @@ for name, small in (("0.5", 0.5), ("0.001", 0.001)):
     print(f"epsilon {name:5}: without logarithms {mass:.3f}, with them {logs:.3f}")
 
 # %%
-# **A blurred plan shrinks the cloud.** With a large ε each point is sent to many places at
-# once, and what the gradient pulls it to is their mean. :ref:`The exercise <sinkhorn-try>`
+# **A blurred plan shrinks the cloud.** With a large ε each point is sent to many places
+# at once, and the gradient pulls it to their mean. :ref:`The exercise <sinkhorn-try>`
 # below shows it.
 #
 # A loss on the plan
 # ------------------
 #
-# Sometimes the plan itself goes into the loss, for example when you know some of the pairs.
-# Then ``v`` arrives at ``P``, and the way through ``P`` is all there is. You may record the
-# iterations. Or you use that the potentials solve two sets of equations, that the rows add
-# up to ``p`` and the columns to ``q``. The derivative of a solution comes from one linear
-# system (:ref:`implicit-differentiation`). This one is singular, because adding a number to
-# all of ``f`` and subtracting it from all of ``g`` changes no entry of the plan. So we take
-# the shortest of its solutions by least squares:
+# Sometimes the plan itself goes into the loss, for example when you know some of the
+# pairs. Then ``v`` arrives at ``P``, and the whole gradient goes through ``P``. You may
+# record the iterations. Or you use the equations that the potentials solve: the rows of
+# the plan add up to ``p``, and the columns to ``q``. The derivative of a solution comes
+# from one linear system (:ref:`implicit-differentiation`). The system here is singular,
+# because you can add a number to all of ``f`` and subtract it from all of ``g`` without
+# changing the plan. So we take the shortest of its solutions by least squares:
 
 
 def through_equations(v, P, epsilon):
@@ -237,10 +240,10 @@ print("the same:", torch.allclose(by_equations, unrolled, atol=1e-8))
 #
 # .. dropdown:: Answer
 #
-#    Near the centre. With such a blur, each point is sent to all places of the ring nearly
-#    alike, and the mean of the ring is its centre. People subtract the same loss between
-#    the cloud and itself, which is called the *Sinkhorn divergence*. It pushes the points
-#    apart.
+#    They end up near the centre. With so much blur, each point is sent to all places of
+#    the ring almost equally, and the mean of the ring is its centre. As a remedy, people
+#    subtract half of the same loss between the cloud and itself. The result is called the
+#    *Sinkhorn divergence*, and the subtracted term pushes the points apart.
 
 blurred = move(heap, ring, epsilon=1.0)
 print(f"mean distance from the centre {blurred[-1].norm(dim=1).mean():.1f}")
@@ -248,8 +251,9 @@ print(f"mean distance from the centre {blurred[-1].norm(dim=1).mean():.1f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The minimum, the cost without the entropy and a loss on the plan are each compared with
-#    small differences of one entry of ``C``, and the sums of the plan with ``p`` and ``q``.
+#    We compare the gradients of the minimum, of the cost without the entropy and of a
+#    loss on the plan with small differences of one entry of ``C``. We compare the sums of
+#    the plan with ``p`` and ``q``.
 
 h = torch.zeros(5, 4, dtype=torch.float64)
 h[1, 2] = 1e-5
@@ -274,9 +278,9 @@ assert abs(logs - 1) < 1e-3
 assert blurred[-1].norm(dim=1).mean() < 0.3
 
 # %%
-# **Next:** If another solver is in the middle of your model, read
-# :ref:`implicit-differentiation`. If your loss contains the result of a minimisation, read
-# :ref:`hypergradients`. If your ``v`` comes from another program, read
+# **Next:** If a different solver is in the middle of your model, read
+# :ref:`implicit-differentiation`. If your loss contains the result of a minimisation,
+# read :ref:`hypergradients`. If your ``v`` comes from another program, read
 # :ref:`external-loss`.
 #
 # .. asked: optimal transport; Sinkhorn gradient; Wasserstein loss; differentiate

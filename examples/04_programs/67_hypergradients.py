@@ -4,22 +4,23 @@ r"""
 How do I differentiate through training? Hypergradients, influence
 ==================================================================
 
-Some numbers are not trained but chosen: the weight of a penalty, the learning rate, how
-much each sample counts. You could try twenty values of one of them. With six such numbers,
-a grid would need millions of trainings. So you would like a gradient: if I change this
-number a little and train again, how does the loss on *other* data change? The optimiser
-cannot tell you, and ``backward`` stops at it without a message. There are two ways around
-this, and a vector ``v`` is at the centre of the second.
+Some numbers are not trained but chosen, such as the weight of a penalty, the learning
+rate, or the weight of each sample. You could try twenty values for one such number. With
+six such numbers, a grid would need millions of trainings. So you would like a gradient:
+if I change this number a little and train again, how does the loss on *other* data
+change? The optimiser cannot tell you, and ``backward`` does not go back through the
+optimiser's steps, without a message. There are two methods to get this gradient, and the
+first that we show depends on a vector ``v``.
 """
 
 # %%
 # The data
 # --------
 #
-# Twenty samples have six features each. Only the first two have to do with the answer, but
-# we pretend not to know this. Each feature gets a penalty of its own, and ``lam`` holds the
-# logarithms of their weights, so that these stay positive. The training loss is ``L(w,
-# lam)``, and ``V(w)`` is the loss on twenty other samples:
+# Twenty samples have six features each. Only the first two have to do with the answer,
+# but we pretend not to know this. Each feature gets its own penalty, and ``lam`` holds
+# the logarithms of the weights of these penalties, so that the weights stay positive. The
+# training loss is ``L(w, lam)``, and ``V(w)`` is the loss on twenty other samples:
 
 import torch
 
@@ -51,7 +52,7 @@ def validation_loss(w):
 # -----------
 #
 # The training finds weights at which the gradient of ``L`` is 0. If ``lam`` changes a
-# little, the weights move such that it stays 0. This is an equation, and it gives the
+# little, the weights move so that this gradient stays 0. From this equation you get the
 # derivative without looking at the training at all. With the :term:`Hessian`
 # :math:`H=\nabla_w^2L`,
 #
@@ -60,12 +61,12 @@ def validation_loss(w):
 #    \frac{dV}{d\lambda}=-q^\top\,\frac{\partial^2L}{\partial w\,\partial\lambda},
 #    \qquad H\,q=\nabla V .
 #
-# The vector :math:`q` is the ``v`` of this page. It has the shape of the weights, and it is
-# the ``v`` of one :term:`vector-Jacobian product`, that of the function which takes ``lam``
-# to the gradient of ``L``. To find it we need a linear system, but not the matrix: the
-# method of conjugate gradients multiplies by ``H`` only, and each product is a ``jvp`` of
-# the gradient (:ref:`hvp`). In ``n`` steps it is exact for ``n`` weights, up to rounding.
-# For a large network people stop much earlier:
+# The vector :math:`q` is the ``v`` of this page. It has the shape of the weights, and it
+# is the ``v`` of one :term:`vector-Jacobian product`, for the function that takes ``lam``
+# to the gradient of ``L``. To find :math:`q` we solve a linear system, but we do not need
+# its matrix. The method of conjugate gradients only multiplies by ``H``, and each product
+# is a ``jvp`` of the gradient (:ref:`hvp`). For ``n`` weights the method is exact after
+# ``n`` steps, up to rounding. For a large network people stop much earlier:
 
 from torch.func import grad, jvp, vjp
 
@@ -110,7 +111,7 @@ for _ in range(30):
     w = train(w, tuned.detach(), 50)
 
 # %%
-# Which features has it punished?
+# Which features have got a large penalty?
 
 import matplotlib.pyplot as plt
 
@@ -122,10 +123,11 @@ right.set(xlabel="feature", ylabel="weight of its penalty")
 title = figure.suptitle("Six penalties, chosen by their gradient")
 
 # %%
-# All began at 1. The penalties of the two features that matter have fallen, and the other
-# four have risen. But ``V`` is trained on now, like ``L``, though with fewer parameters. A
-# feature that helps on these twenty samples by chance would be freed, too. So keep a third
-# set for the final judgement. We draw one with two thousand samples:
+# All penalties began at 1. The penalties of the two features that matter have fallen, and
+# the other four have risen. But now we also train on ``V``, as on ``L``, though with
+# fewer parameters. If a feature helps on these twenty samples by chance, its penalty
+# falls, too. So keep a third set of data for the final test. We draw a third set with two
+# thousand samples:
 
 X_third, t_third = samples(2000)
 third = [
@@ -137,8 +139,8 @@ print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1
 # Why can the optimiser not do it?
 # --------------------------------
 #
-# An optimiser edits the weights under ``no_grad``, and nothing in them says that ``lam``
-# had any part in it. After a training with ``torch.optim``, ``backward`` finds no way from
+# An optimiser edits the weights under ``no_grad``, so the weights have no graph that
+# leads to ``lam``. After a training with ``torch.optim``, ``backward`` finds no path from
 # the weights to ``lam``:
 
 w1, by_optimiser = start.clone().requires_grad_(), lam.clone().requires_grad_()
@@ -152,11 +154,11 @@ print("gradient with respect to lam:", by_optimiser.grad)
 # Unrolled: every step recorded
 # -----------------------------
 #
-# The other way around this is to write the steps yourself, with gradients that have a graph
-# of their own (``create_graph=True``). Then ``backward`` walks back through the training.
-# This is exact for the steps that you took, also if they have not reached the minimum. The
-# price is memory. A hook counts what is saved, and we print the first entry of the
-# gradient:
+# The other method is to write the steps yourself, with gradients that have a graph, by
+# passing ``create_graph=True``. Then ``backward`` goes back through the training. The
+# result is exact for the steps that you took, even if they have not reached the minimum.
+# But it takes memory. We print the first entry of the gradient, and the number of
+# :term:`saved tensors <saved tensor>`, which a hook counts:
 
 
 def unrolled(steps, rate=0.02):
@@ -179,19 +181,21 @@ for steps in (1, 5, 20, 100):
     print(f"{steps:3} steps {slope[0] + 0.0:8.5f}  {saved:5} saved")
 
 # %%
-# What is saved grows with the steps. (One step gives 0, because at ``w = 0`` the penalty
-# has no slope yet.) The formula, evaluated at the minimum, gives what the unrolled
-# gradients approach. After five steps there is no minimum yet, and the formula gives a
-# number that belongs to neither. So for the few steps of meta-learning, unroll:
+# The number of saved tensors grows with the steps. One step gives 0, because at ``w = 0``
+# the penalty has no slope yet. At the minimum the formula gives the value that the
+# unrolled gradients approach. After five steps the minimum has not been reached, and the
+# formula gives a number that is neither this value nor the gradient of the five steps. So
+# for the few steps of meta-learning, unroll:
 
 trained = {steps: train(start, lam, steps) for steps in (5, 1000)}
 for steps, at in trained.items():
     print(f"formula after {steps:4} steps {hypergradient(at, lam)[0][0]:8.5f}")
 
 # %%
-# Is ``create_graph`` needed? Without it each ``g`` is a constant. Nothing reaches ``lam``,
-# and the gradient with respect to the weights before the step is another one, as if the
-# step had been a shift. That is what *first-order MAML* does on purpose:
+# Do you need ``create_graph``? Without it each ``g`` is a constant. Then no gradient
+# reaches ``lam``, and the gradient with respect to the weights before the step is
+# different, as if the step were a constant shift. *First-order MAML* does this on
+# purpose:
 
 w0 = trained[5].clone().requires_grad_()
 penalties, of_w0 = lam.clone().requires_grad_(), {}
@@ -204,10 +208,11 @@ for record in (True, False):
 print("the same gradient for the weights:", torch.allclose(of_w0[True], of_w0[False]))
 
 # %%
-# And do ``k`` steps need a ``k``-th derivative? No, second ones are enough. The way back
-# through one step is a product with :math:`I-\eta H`, where :math:`\eta` is the learning
-# rate, and products follow one another. Our ``H`` is the same everywhere, so five steps are
-# the fifth power of that matrix:
+# And do you need a ``k``-th derivative for ``k`` steps? No, second derivatives are
+# enough. The backward pass through one step is a product with :math:`I-\eta H`, where
+# :math:`\eta` is the learning rate, and for several steps these products follow one
+# another. Our ``H`` is the same everywhere, so five steps multiply by the fifth power of
+# this matrix:
 
 (_, for_first, for_last), _ = unrolled(5)
 H = 2 * X.T @ X / 20 + 2 * lam.exp().diag()
@@ -219,10 +224,11 @@ print(torch.allclose(for_first, factor.matrix_power(5) @ for_last))
 # -------------------------------
 #
 # The same ``q`` answers another question: *how would the loss on the other samples change
-# if I removed this one from the training?* Leaving out sample ``i`` takes its part
-# :math:`\ell_i/n` from the loss. To first order the minimum moves by
+# if I removed this sample from the training?* If you leave out sample ``i``, its part
+# :math:`\ell_i/n` is missing from the loss. To first order the minimum moves by
 # :math:`H^{-1}\nabla\ell_i/n`, and ``V`` by :math:`q^\top\nabla\ell_i/n`, with one ``q``
-# for all samples (Koh and Liang, 2017). Next to it we really train without each sample:
+# for all samples (Koh and Liang, 2017). For comparison we compute the true minimum
+# without each sample:
 
 best = trained[1000]
 _, q = hypergradient(best, lam)
@@ -244,9 +250,9 @@ title = ax.set_title("Change of V without each sample", fontsize=10)
 labels = ax.set(xlabel="predicted", ylabel="trained without it")
 
 # %%
-# The points lie near the line, but large changes come out too small, because one of twenty
-# samples is not little. Which sample does most harm, so that ``V`` falls most without it?
-# And which is missed most?
+# The points lie near the line, but the prediction is too small for large changes, because
+# one of twenty samples is not a small part. Which sample does most harm, so that ``V``
+# falls most without it? And without which sample does ``V`` rise most?
 
 print(
     "most harm:   predicted", influence.argmin().item(), "trained", actual.argmin().item()
@@ -256,16 +262,16 @@ print(
 )
 
 # %%
-# The harmful one is predicted rightly. The one that is missed most is not, since this is a
-# prediction to first order.
+# The prediction finds the most harmful sample. It does not find the sample without which
+# ``V`` rises most, since it is only a prediction to first order.
 #
 # What to watch for
 # -----------------
 #
-# - **A Hessian that is not positive.** Conjugate gradients need a positive one, and so does
-#   the formula, which is about a minimum. That of a network in the middle of its training
-#   is not. People add a multiple of the identity, or use the Gauss-Newton matrix
-#   (:ref:`gauss-newton`).
+# - **A Hessian that is not positive definite.** Conjugate gradients need a positive
+#   definite Hessian, and so does the formula, which is about a minimum. The Hessian of a
+#   network in the middle of its training usually is not positive definite. Then people
+#   add a multiple of the identity, or use the Gauss-Newton matrix (:ref:`gauss-newton`).
 # - **The part of V that uses lam itself.** Our ``V`` does not contain ``lam``. If yours
 #   does, add its own gradient with respect to ``lam``.
 # - **The weights of a module** are not one vector. Use ``functional_call`` and a dictionary
@@ -274,13 +280,13 @@ print(
 # .. admonition:: Try it
 #
 #    Differentiate the loss after twenty steps with respect to the *learning rate*. Which
-#    way can you use, and what does the other one say at the minimum?
+#    of the two methods can you use, and what does the other method give at the minimum?
 #
 # .. dropdown:: Answer
 #
-#    Unroll it, with ``rate`` as a tensor that requires a gradient. The formula says 0, and
-#    rightly, because the minimum does not depend on the rate. After twenty steps a larger
-#    rate would still help.
+#    Unroll the steps, with ``rate`` as a tensor that requires a gradient. The formula
+#    gives 0, which is right, because the minimum does not depend on the rate. But after
+#    twenty steps a larger rate would still help:
 
 rate = torch.tensor(0.02, dtype=torch.float64, requires_grad=True)
 w_few = start.clone().requires_grad_()
@@ -293,9 +299,10 @@ print("a larger rate lowers the training loss:", by_rate.item() < 0)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The unrolled gradient and the formula are compared with small differences of the whole
-#    training in plain numbers, with respect to one penalty, and the influence with those of
-#    the weight of one sample. The training is compared with the minimum in closed form.
+#    We compare the unrolled gradient and the formula with small differences of the whole
+#    training with respect to one penalty, computed with plain numbers. We compare the
+#    influence with small differences of the weight of one sample, and the training with
+#    the minimum in closed form.
 
 
 def plain(lam, weights=1.0, steps=1000):

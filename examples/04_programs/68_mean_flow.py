@@ -5,23 +5,23 @@ MeanFlow: images in one step, and a derivative along the way
 ============================================================
 
 A flow model makes a sample by following an arrow field in fifty small steps. MeanFlow
-(Geng et al., 2025) learns where the whole walk leads, and makes the sample in one step. Its
-training needs the derivative of the network along a moving point. That is one product,
-forwards and not backwards (a :term:`JVP`): ``torch.func.jvp`` with the
-:term:`tangents <tangent>` ``(velocity, 0, 1)``.
+(Geng et al., 2025) learns where the whole walk leads, and makes the sample in one step.
+Its training needs the derivative of the network along a moving point. The derivative is
+one product in :term:`forward mode`, a :term:`JVP`. You compute it with ``torch.func.jvp``
+and the :term:`tangents <tangent>` ``(velocity, 0, 1)``.
 """
 
 # %%
 # Our images have two pixels, so that we can see them: each is a point in the plane, and
 # they lie on a crescent. Every image is mixed with noise along a straight line,
-# :math:`z_t=(1-t)\,x+t\,e`. At time 0 this is the image, at time 1 the noise, and the point
-# moves with the velocity :math:`e-x` all the time.
+# :math:`z_t=(1-t)\,x+t\,e`. At time 0 this point is the image, at time 1 it is the noise,
+# and all the time it moves with the velocity :math:`e-x`.
 #
 # To make a new image we start at noise and go back to time 0. But many lines pass through
-# the same point, and a network can only learn the mean of their velocities there. So one
-# has to follow this mean in small steps, because it changes on the way. MeanFlow teaches
-# the network another quantity, the *average* velocity u(z, r, t) of the walk from time t
-# back to an earlier time r. With it the walk is a single step,
+# the same point, and a network can only learn the mean of their velocities there. This
+# mean changes on the way, so a plain flow model has to follow it in small steps. MeanFlow
+# teaches the network another quantity, the *average* velocity u(z, r, t) of the walk from
+# time t back to an earlier time r. With this average the walk is a single step,
 # :math:`z_r=z_t-(t-r)\,u(z_t,r,t)`.
 #
 # How can one learn an average without walking? Write the last formula as
@@ -33,8 +33,8 @@ forwards and not backwards (a :term:`JVP`): ``torch.func.jvp`` with the
 #
 #    u=v-(t-r)\,\frac{du}{dt}.
 #
-# The network is trained to satisfy this. The derivative is a *total* one: as t grows, the
-# point z moves along, with its velocity, r stands still, and t grows at a rate of 1.
+# We train the network to satisfy this equation. The derivative is a *total* derivative: z
+# moves with its velocity, r stands still, and t grows at a rate of 1.
 
 from itertools import pairwise
 
@@ -63,9 +63,9 @@ class AverageVelocity(nn.Module):
 # The program
 # -----------
 #
-# Each step draws images, noise, and two times for each row. In half of the rows both times
-# are the same. There the average is over no time at all, and the target is the velocity
-# itself:
+# Each step draws images, noise, and two times for each row. In half of the rows the two
+# times are equal. In these rows the average is over no time at all, and the target is the
+# velocity itself:
 
 
 def train(net, draw_images, steps=800, rows=256, lr=0.01):
@@ -109,9 +109,10 @@ noise = torch.randn(1000, 2)
 images = sample(net, noise)
 
 # %%
-# This is the whole program, to be copied up to here. Does one step lead to the crescent?
-# For comparison, we take one step along the arrows of time 1 (``r = t = 1``), which a plain
-# flow model would have, and fifty small steps along such arrows:
+# The blocks up to here are the whole program. Copy them together. Does one step lead to
+# the crescent? For comparison, we take one step along the arrows at time 1, with ``r = t
+# = 1``, as a plain flow model would have them. We also take fifty small steps along such
+# arrows:
 
 
 def follow_arrows(net, noise, steps):
@@ -140,8 +141,9 @@ title = figure.suptitle("One step along the average reaches the crescent")
 
 # %%
 # One step along the arrows of time 1 ends near the middle of all images. From pure noise
-# the mean of all lines leads there. The average velocity has no such problem. As a number,
-# the energy distance between two clouds, which is 0 if they have the same distribution:
+# the mean of all lines leads there. The average velocity does not have this problem. We
+# print the energy distance between each cloud and real images, which is 0 if the two have
+# the same distribution, and whether this distance is below 0.02:
 
 
 def apart(a, b):
@@ -158,17 +160,18 @@ for name, distance in distances.items():
 # The line with the v
 # -------------------
 #
-# It is ``_, du_dt = torch.func.jvp(net, (z, r, t), tangents)``. The first argument of the
-# triple moves with ``velocity``, the second with 0, the third with 1, and the network's
-# output then moves with ``du_dt``. The paper writes v for the velocity. It is not the ``v``
-# of ``backward``: a tangent has the shape of the *input*, and is pushed forward, as in
-# :ref:`what-is-a-jvp`. The ``v`` that goes backwards is another one. ``loss.backward()``
-# starts at the network's output with :math:`2\,(u-\text{target})` over the number of rows.
+# The line is ``_, du_dt = torch.func.jvp(net, (z, r, t), tangents)``. The first argument
+# moves with ``velocity``, the second with 0, the third with 1, and the output of the
+# network then moves with ``du_dt``. The paper writes v for the velocity. This is not the
+# ``v`` of ``backward``: a tangent has the shape of the *input*, and is pushed forward, as
+# in :ref:`what-is-a-jvp`. The ``v`` that goes backwards is different. At the output of
+# the network, ``loss.backward()`` has the ``v`` :math:`2\,(u-\text{target})`, divided by
+# the number of rows.
 #
 # To see the push in numbers, take images whose two pixels are normally distributed, with
-# mean 0 and spread 0.5. Then everything can be written down. At time t the points have the
-# spread :math:`\sigma_t=\sqrt{0.25\,(1-t)^2+t^2}`, and the walk from t to r shrinks z by
-# :math:`\sigma_r/\sigma_t`:
+# mean 0 and spread 0.5. Then there is a formula for everything. At time t the points have
+# the spread :math:`\sigma_t=\sqrt{0.25\,(1-t)^2+t^2}`, and the walk from t to r shrinks z
+# by :math:`\sigma_r/\sigma_t`:
 
 
 def spread(t):
@@ -190,10 +193,10 @@ print(u.numpy().round(4))
 print((velocity_at(z, t) - (t - r) * du_dt).numpy().round(4))
 
 # %%
-# The two lines agree: this u satisfies the equation that the network is trained on. In the
-# picture the three tangents stand above the columns of the :term:`Jacobian` that they
-# multiply. (The site calls a tangent u, so this is what the first row is called.) The
-# column of r gets 0. ``jvp`` finds the sum at the right without the table:
+# The two lines agree: this u satisfies the equation of the training. In the picture, the
+# three tangents are above the columns of the :term:`Jacobian` that they multiply. The
+# first row is called u, because this site uses u for tangents. The column of r is
+# multiplied by 0. ``jvp`` finds the sum at the right without the table:
 
 import pullback
 
@@ -212,8 +215,9 @@ pullback.draw.jvp(
 # -----------------
 #
 # **The whole tangent.** With ``(0, 0, 1)`` you get the partial derivative with respect to
-# t, of a point that stands still. With ``(velocity, 1, 1)`` r moves along. Both run, and
-# both are the derivative of something else:
+# t, of a point that stands still. With ``(velocity, 1, 1)`` r moves as well. Both calls
+# run, but both give a derivative along a different path. We print the u that each of them
+# gives, and whether this u is right:
 
 zero, one = torch.zeros_like(r), torch.ones_like(t)
 for name, wrong in {
@@ -226,9 +230,9 @@ for name, wrong in {
     print(name, by_it.numpy().round(3) + 0.0, torch.allclose(by_it, u))
 
 # %%
-# **The constant target.** ``du_dt`` depends on the weights. We have taken it under
-# ``no_grad``. If you call ``jvp`` outside of it, ``detach`` the target. Otherwise the
-# gradient is another one, since it differentiates the derivative, too:
+# **The constant target.** ``du_dt`` depends on the weights. Our program computes it under
+# ``no_grad``. If you call ``jvp`` outside ``no_grad``, ``detach`` the target. Otherwise
+# the gradient is different, since the derivative is differentiated, too:
 
 x, e = crescent(256), torch.randn(256, 2)
 r, t = torch.rand(256, 2).sort(dim=1).values.split(1, dim=1)
@@ -245,11 +249,12 @@ constant, through = gradients
 print("the same:", torch.allclose(constant, through, rtol=0.1))
 
 # %%
-# **One jvp for all rows.** All rows are pushed at once, each by its own tangent. This gives
-# each row its own derivative, because no row of this network looks at another. BatchNorm in
-# training mode breaks it, as it breaks the :ref:`ones of backward <mixing-samples>`. As
-# long as it keeps running statistics, ``jvp`` refuses it. Without them it says nothing. We
-# push all rows, then the first row alone, and compare the first result:
+# **One jvp for all rows.** All rows are pushed at once, each by its own tangent. This
+# gives each row its own derivative, because no row influences another in this network.
+# With BatchNorm in training mode this fails, as it does for the :ref:`ones of backward
+# <mixing-samples>`. If BatchNorm keeps running statistics, ``jvp`` refuses it. Without
+# running statistics there is no message. We push all rows, then the first row alone, and
+# compare the results for the first row:
 
 alone = torch.zeros(256, 1)
 alone[0] = 1.0
@@ -271,9 +276,9 @@ for name, norm in norms.items():
         print(f"{name:18} {str(error)[:18]} …")
 
 # %%
-# **The value of the loss.** It does not go to 0, because ``velocity`` is that of one line,
-# and the network learns the mean of all lines. What remains is their spread. Compare
-# samples, and not losses:
+# **The value of the loss.** The loss does not go to 0, because ``velocity`` belongs to
+# one line, and the network learns the mean of all lines. The spread of the lines remains.
+# So compare samples, and not losses:
 
 print(f"loss at first {losses[0]:.1f}")
 late = torch.tensor(losses[-100:]).mean()
@@ -286,27 +291,28 @@ print("last hundred above 2:", bool(late > 2))
 #      the arguments, here ``(velocity, 0, 1)``.
 #    - A tangent has the shape of the input and goes forward. The ``v`` of ``backward`` has
 #      the shape of the output and goes back.
-#    - A target that is computed from the network is detached.
+#    - If a target is computed from the network, detach it.
 #
 # .. admonition:: Try it
 #
-#    Let ``crescent`` return something else, for example a tilted line, with ``k =
+#    Let ``crescent`` return a different shape, for example a tilted line, with ``k =
 #    torch.randn(rows)`` and ``torch.stack([k, k / 2], 1) + 0.1 * torch.randn(rows, 2)``.
-#    Then let it return two separate blobs. Which of the two is harder to reach in one step,
-#    and what do four steps, ``sample(net, noise, 4)``, change?
+#    Then let it return two separate blobs. Which of the two shapes is harder to reach in
+#    one step, and do four steps, ``sample(net, noise, 4)``, help?
 #
 # .. dropdown:: Answer
 #
-#    The blobs. Somewhere in the noise there is a border, and walks from its two sides end
-#    in different blobs. There the average velocity jumps, which a network of this size only
-#    learns roughly, and some samples end between the blobs. With four steps there are far
-#    fewer of them. The line has no such border, and one step is good.
+#    The blobs are harder. There is a border in the noise, and walks from its two sides
+#    end in different blobs. At this border the average velocity jumps. A network of this
+#    size learns the jump only roughly, and some samples end between the blobs. With four
+#    steps there are far fewer of them. The line has no such border, and one step is good.
 #
 # .. dropdown:: How we checked this page
 #
-#    The formula for the average velocity satisfies its equation, and its ``du/dt`` is
-#    compared with a small step along the walk. The network's samples are compared by the
-#    energy distance, and the ``v`` at its output with its formula.
+#    We check that the formula for the average velocity satisfies its equation, and
+#    compare its ``du/dt`` with a small step along the walk. We compare the samples of the
+#    network with real images by the energy distance, and the ``v`` at its output with its
+#    formula.
 
 z, r, t = (torch.tensor(k, dtype=torch.float64) for k in ([1.0, -2.0], [0.3], [0.8]))
 h, moves = 1e-5, velocity_at(z, t)
@@ -331,7 +337,7 @@ torch.testing.assert_close(arrived, 2 * (u - target) / 256)
 # Where next
 # ----------
 #
-# To find out what may stand inside such a ``jvp``, read :ref:`meanflow-jvp`.
+# To find out which functions such a ``jvp`` accepts, read :ref:`meanflow-jvp`.
 # :ref:`dot-product-test` compares a push and a pull through the same Jacobian. For neural
 # ODEs, which take small steps in training, too, read :ref:`ode-adjoint`.
 #

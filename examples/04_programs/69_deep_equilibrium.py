@@ -6,16 +6,17 @@ A deep equilibrium model: train a layer that is iterated until it settles
 
 A deep equilibrium model (DEQ; Bai et al., 2019) applies the same layer again and again,
 until its output no longer changes. You do not have to keep these iterations for
-``backward``. One hook on the result is enough. The hook receives ``v`` and returns what
-infinitely many layers would have made of it.
+``backward``. One hook on the result is enough. The hook receives ``v``, and returns the
+sum of the :term:`cotangents <cotangent>` that would arrive at infinitely many layers.
 """
 
 # %%
-# Our rows are points of two rings, one inside the other, and a model is to tell them apart.
-# A usual network would stack several layers. Ours has one, :math:`f(z,x)=\tanh(Wz+Ux+b)`,
-# whose output goes in again as z, together with the same input x. After some time z settles
-# at an *equilibrium* with :math:`z=f(z,x)`, and a linear layer reads the answer from it.
-# For this to happen, W must not stretch anything, so we divide it by its norm:
+# Our rows are points of two rings, one inside the other, and a model should tell the
+# rings apart. A usual network would stack several layers. Ours has a single layer,
+# :math:`f(z,x)=\tanh(Wz+Ux+b)`, whose output goes in again as z, together with the same
+# input x. After some iterations z settles at an *equilibrium* with :math:`z=f(z,x)`, and
+# a linear layer reads the answer from z. For z to settle, W must not stretch any vector,
+# so we divide W by its norm:
 
 import torch
 from torch import nn
@@ -44,8 +45,8 @@ class Layer(nn.Module):
 # The program
 # -----------
 #
-# ``settle`` iterates a function until it hardly changes its argument. The model uses it
-# twice, first in ``forward`` for z, and again on the way back:
+# ``settle`` iterates a function until it hardly changes its argument. The model uses this
+# function twice, first in ``forward`` for z, and again in the backward pass:
 
 
 def settle(step, z, tolerance=1e-5, limit=500):
@@ -101,8 +102,8 @@ model = nn.Sequential(equilibrium, nn.Linear(24, 2))
 losses = train(model, x, y)
 
 # %%
-# All of this is the program, to be copied up to here. The model learns the rings. The lines
-# show where it is undecided:
+# The blocks up to here are the program. Copy them together. The model learns the rings.
+# The lines show where it is undecided:
 
 import matplotlib.pyplot as plt
 
@@ -119,7 +120,7 @@ ax.legend(loc="upper right")
 title = ax.set_title("One layer, iterated, separates the rings")
 
 # %%
-# On points that it has not seen:
+# We test the model on points that it has not seen:
 
 new_x, new_y = rings(1000)
 right = (model(new_x).argmax(1) == new_y).float().mean().item()
@@ -131,27 +132,27 @@ print("more than 98 in 100 right:", right > 0.98)
 # The line with the v
 # -------------------
 #
-# It is ``out.register_hook(solve)``. The rest of the model, here the linear layer and the
-# loss, sends a ``v`` to the equilibrium, one row for each point. **v says how much the loss
-# would change with the output of the last iteration.** Without the hook it would be pulled
-# back through this one iteration to the weights, and that would be all.
+# The line is ``out.register_hook(solve)``. The rest of the model, here the linear layer
+# and the loss, sends a ``v`` to the equilibrium, with one row for each point. **v says
+# how fast the loss changes with the output of the last iteration.** Without the hook,
+# ``v`` would go back to the weights only through this one iteration.
 #
-# But the weights are used in the iterations before, too. If we had recorded them, v would
-# go back from one to the next, each time through the same :term:`Jacobian`
+# But the earlier iterations use the weights, too. If we had recorded them, v would go
+# back from one iteration to the next, each time through the same :term:`Jacobian`
 # :math:`J=\partial f/\partial z`. Since z does not change any more, these iterations are
-# all alike. What arrives at them is :math:`v`, then :math:`J^\top v`, then :math:`J^\top
-# J^\top v`, and so on. Each leaves a gradient at the weights, in the same way. So it is
-# enough to add up what arrives, and to pull the sum back once. (The first iterations,
-# before z had settled, were different ones. But so little of v gets back to them that they
-# do not matter.) The sum
+# all alike. The cotangents that arrive at them are :math:`v`, then :math:`J^\top v`, then
+# :math:`J^\top J^\top v`, and so on. Each of these leaves a gradient at the weights, in
+# the same way. So it is enough to add up the cotangents, and to pull their sum back once.
+# The first iterations, before z had settled, were different. But so little of v gets back
+# to them that they do not matter. The sum
 #
 # .. math::
 #
 #    a=v+J^\top v+J^\top J^\top v+\dots
 #
-# is what ``solve`` returns in the place of v. It settles at it with the same iteration,
-# :math:`a\leftarrow v+J^\top a`, where each :math:`J^\top a` is one :term:`VJP`. The way
-# back takes about as many iterations as the way there:
+# is the tensor that ``solve`` returns in place of v. ``solve`` finds this sum by
+# iterating :math:`a\leftarrow v+J^\top a`, where each :math:`J^\top a` is one
+# :term:`VJP`. The backward pass takes about as many iterations as the forward pass:
 
 figure, ax = plt.subplots(layout="constrained", figsize=(4.6, 3.2))
 ax.semilogy(equilibrium.forth, ".-", label="forward: z")
@@ -163,8 +164,8 @@ title = ax.set_title("Both settle, and at about the same pace")
 
 # %%
 # Is it the same gradient? We record 100 iterations of the same layer, in float64, and let
-# an ordinary ``backward`` go through all of them. What each way keeps in memory for
-# ``backward`` is counted, too:
+# an ordinary ``backward`` go through all of them. We also count the numbers that each way
+# keeps in memory for ``backward``:
 
 
 def unrolled(layer, x, iterations):
@@ -203,10 +204,11 @@ print(f"numbers kept: {few}, or {many}")
 # What to watch for
 # -----------------
 #
-# **The hook that calls itself.** ``out`` and ``once`` look like the same thing computed
-# twice. Some programs spare the second one. But then the products inside the hook start at
-# ``out`` itself, which has the hook, which is called again, and so on. They remove the hook
-# when it is called for the first time, with the handle that ``register_hook`` has returned:
+# **The hook that calls itself.** ``out`` and ``once`` look like the same tensor computed
+# twice, and some programs leave out the second computation. But then the products inside
+# the hook start at ``out`` itself, and ``out`` has the hook, which calls itself again and
+# again. Such programs have to remove the hook when it is called for the first time, with
+# the handle that ``register_hook`` has returned:
 
 
 def one_graph(x, remove):
@@ -238,18 +240,19 @@ print("first backward right: ", torch.allclose(first, by_all))
 print("second backward right:", torch.allclose(second, by_all))
 
 # %%
-# ``remove`` works for one ``backward``. A second one through the same graph (two losses
-# with ``retain_graph=True``, say) finds no hook any more, and pulls the bare v back through
-# one iteration, without a warning. With a graph of its own for the hook, as in
-# ``Equilibrium``, any number of backwards are right:
+# ``remove`` works for one ``backward``. A second ``backward`` through the same graph, for
+# example for two losses with ``retain_graph=True``, no longer finds the hook, and pulls v
+# itself back through one iteration, without a warning. If the hook has a separate graph,
+# as in ``Equilibrium``, a second ``backward`` is right, too:
 
 print(torch.allclose(gradient(out), by_all), torch.allclose(gradient(out), by_all))
 
 # %%
-# **One iteration is not the gradient.** Without any hook you get what the second
-# ``backward`` above has got. Some programs do this on purpose (a *one-step* or *phantom*
-# gradient), because it is cheap. How similar is it to the gradient? We take the cosine of
-# the angle between them with these new weights, and with the trained ones:
+# **One iteration is not the gradient.** Without any hook you get the same gradient as
+# from the second ``backward`` above. Some programs use this *one-step* or *phantom*
+# gradient on purpose, because it is cheap. How similar is it to the true gradient? We
+# compute the cosine of the angle between the two, with the new weights and with the
+# trained ones:
 
 
 def cosine(layer, read):
@@ -268,12 +271,13 @@ print(f"new weights: {similar:.1f}")
 print("trained, above 0.5:", trained > 0.5)
 
 # %%
-# At first it points in nearly the same direction. At the end of our training it does not.
-# So whether it will do depends on the problem, and on where the weights are.
+# With new weights the one-step gradient points in nearly the same direction as the true
+# one. At the end of our training it does not. So whether it is good enough depends on the
+# problem, and on the weights.
 #
-# **How far to iterate.** The formula holds *at* the equilibrium. The further from it you
-# stop, there or on the way back, the further off is the gradient. Its relative error, in
-# powers of ten:
+# **How far to iterate.** The formula holds *at* the equilibrium. The further from the
+# equilibrium you stop, in the forward or in the backward pass, the larger is the error of
+# the gradient. Here is its relative error, in powers of ten:
 
 errors = []
 for tolerance in (1e-1, 1e-3, 1e-6):
@@ -284,20 +288,20 @@ for tolerance in (1e-1, 1e-3, 1e-6):
     print(f"tolerance {tolerance:.0e}: error about 1e{power}")
 
 # %%
-# **A layer that does not settle.** Nothing makes a general layer contract. If W may
-# stretch, the iterations can go round for ever, and the formula then answers for an
-# equilibrium that you are not at. ``settle`` stops at its limit, so look at how many
-# iterations it took:
+# **A layer that does not settle.** A general layer need not contract. If W stretches
+# vectors, the iterations can go round for ever. Then the formula is about an equilibrium
+# that you have not reached. ``settle`` stops at its limit, so check how many iterations
+# it took:
 
 round_and_round = lambda z: torch.tanh(0.1 - 3 * z)
 _, changes = settle(round_and_round, torch.tensor([0.5]))
 print("iterations:", len(changes), " settled:", changes[-1] < 1e-5)
 
 # %%
-# **Second derivatives.** What the hook returns has no graph, so it counts as a constant. A
-# gradient penalty on a DEQ, or a :term:`Hessian` of it, is not what this program gives you,
-# and no error says so. Here is the second derivative of one number, :math:`z=\tanh(z/2+x)`,
-# beside the difference of two first derivatives:
+# **Second derivatives.** The tensor that the hook returns has no graph, so it counts as a
+# constant. So a gradient penalty on a DEQ, or a :term:`Hessian` of a DEQ, is wrong with
+# this program, and there is no error. Here is the second derivative of one number,
+# :math:`z=\tanh(z/2+x)`, beside the difference of two first derivatives:
 
 
 class Halved(nn.Module):
@@ -328,7 +332,7 @@ print(f"by differences  {curvature.item():.2f}")
 #      :math:`a=v+J^\top a`. The iterations themselves are not recorded.
 #    - The products inside the hook need a graph that does not pass the hook, or the hook
 #      has to be removed first.
-#    - The result is the gradient only where the iterations have settled, both ways.
+#    - The result is the true gradient only if the iterations have settled in both passes.
 #
 # .. admonition:: Try it
 #
@@ -339,15 +343,16 @@ print(f"by differences  {curvature.item():.2f}")
 #
 # .. dropdown:: Answer
 #
-#    With 0.5 it takes about half as many iterations, with 0.99 about half as many again,
-#    and with all three the model learns the two rings. (The 0.9 is only a bound. Where tanh
-#    is flat, the layer contracts more.) Three rings take longer, but are learned in the
-#    same 60 steps, with a few points on the wrong side.
+#    With 0.5 it takes about half as many iterations, and with 0.99 about one and a half
+#    times as many. With all three values the model learns the two rings. The 0.9 is only
+#    a bound, because the layer contracts more where tanh is flat. Three rings are harder,
+#    but the model also learns them in the same 60 steps, with a few points on the wrong
+#    side.
 #
 # .. dropdown:: How we checked this page
 #
-#    The gradient that the hook gives is compared with the gradient through 100 recorded
-#    iterations, and ``solve`` with the linear system that it solves, for one point.
+#    We compare the gradient from the hook with the gradient through 100 recorded
+#    iterations, and for one point ``solve`` with the linear system that it solves.
 
 one = x[:1]
 with torch.no_grad():

@@ -4,11 +4,11 @@ r"""
 What does DistributedDataParallel do to v?
 ==========================================
 
-Your training program works on one GPU and is to run on two. You wrap the model in
-``DistributedDataParallel``, start two processes, and give each of them half of every batch.
-What has to change in the loss, so that you train the same network as before? The answer
-depends on one fact: DDP *averages* gradients over the processes. With ``K`` processes,
-every ``v`` is divided by ``K``, whatever your loss is.
+Your training program works on one GPU, and now you want to run it on two. You wrap the
+model in ``DistributedDataParallel``, start two processes, and give each of them half of
+every batch. What has to change in the loss, so that you train the same network as before?
+The answer depends on one fact: DDP *averages* gradients over the processes. With ``K``
+processes, every ``v`` is divided by ``K``, whatever your loss is.
 """
 
 # %%
@@ -16,26 +16,27 @@ every ``v`` is divided by ``K``, whatever your loss is.
 # -----------
 #
 # Here is a whole training that can run in any number of processes. It fits a sine with a
-# small network. Each process makes the same batches and takes the rows that belong to it,
-# ``x[rank::K]``. (In a real program a ``DistributedSampler`` hands them out.) All processes
-# begin with the same weights. Save it as ``ddp_training.py``, and start it with the line at
-# its top:
+# small network. Each process makes the same batches and takes only its own rows from
+# them, ``x[rank::K]``. In a real program a ``DistributedSampler`` gives each process its
+# rows. All processes begin with the same weights. Save the program as
+# ``ddp_training.py``, and start it with the command at its top:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_training.py
 #    :language: python
 #
-# ``torchrun`` starts the processes, and tells each its number (its *rank*) and where to
-# meet the others. This page ran it on a CPU, with the backend gloo. Where each process has
-# a GPU, the backend is ``"nccl"``, and model and data belong on the GPU of the process,
-# ``torch.device("cuda", int(os.environ["LOCAL_RANK"]))``, which was not run here.
+# ``torchrun`` starts the processes, and tells each process its number, which is called
+# its *rank*, and where to meet the others. On this page the program runs on a CPU, with
+# the backend gloo. If each process has a GPU, the backend is ``"nccl"``, and the model
+# and the data belong on the GPU of the process, ``torch.device("cuda",
+# int(os.environ["LOCAL_RANK"]))``. We have not run this here.
 #
 # The same training in one process and in two
 # -------------------------------------------
 #
-# We start the file from Python, which is the same as to type the line. In one process we
-# use the mean of the losses. In two processes we try three ways to make a number of them:
-# the mean of the local rows, the sum of the local rows divided by the size of the *whole*
-# batch, and that sum times ``K``:
+# We start the file from Python, which does the same as typing the command. In one process
+# we use the mean of the losses. In two processes we try three ways to turn the losses
+# into one number: the mean over the local rows, the sum over the local rows divided by
+# the size of the *whole* batch, and this second number times ``K``:
 
 import subprocess
 import sys
@@ -81,12 +82,13 @@ ax.set(xlabel="every fifth step", ylabel="loss")
 legend = ax.legend()
 
 # %%
-# With the mean of the local rows, two processes train as one does, and the curves lie on
-# top of one another. The mean of two means over equal parts is the mean of the whole. The
-# sum divided by the whole batch looks right in each process: added up over the processes,
-# it is the loss. But DDP does not add up, it averages, and so all gradients are half as
-# large. It trains as if the learning rate were half of what you wrote. Times ``K``, it is
-# the same again:
+# With the mean over the local rows, two processes train as one process does, and their
+# curves lie on top of one another, because the mean of two means over equal parts is the
+# mean of the whole. The sum divided by the size of the whole batch looks right, because
+# the sums of the processes add up to the loss. But DDP does not add the gradients, it
+# averages them, and so all gradients are half as large. The model trains as if the
+# learning rate were half of the rate that you wrote. With the factor ``K`` the training
+# is the same as in one process again:
 
 loss_alone = torch.tensor(alone)
 for name, curve in together.items():
@@ -102,16 +104,16 @@ for name, curve in together.items():
 #
 #    \frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)} .
 #
-# So if you sum, multiply by ``dist.get_world_size()``. If you pass a ``v`` yourself, with
-# ``losses.backward(v)``, that is where the factor goes.
+# So if you use a sum, multiply it by ``dist.get_world_size()``. If you pass a ``v``
+# yourself, with ``losses.backward(v)``, multiply ``v`` by this number.
 #
 # What DDP averages, and what it does not
 # ---------------------------------------
 #
 # DDP does its work in hooks on the parameters, and only in the ``backward`` that it
 # expects. The second file tries nine cases with a linear model, four rows of data, and a
-# ``v`` of ones. For each it prints the gradient that process 0 holds in the end, and next
-# to it that of process 1:
+# ``v`` of ones. For each case it prints the gradient that process 0 holds in the end, and
+# next to it the gradient that process 1 holds:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_cases.py
 #    :language: python
@@ -122,37 +124,39 @@ printed = torchrun("processes/ddp_cases.py")
 print(printed)
 
 # %%
-# Five of the nine differ between the processes. Their copies of the model will drift apart,
-# and of the five only the penalty will ever raise, in its second step
-# (:ref:`ddp-messages`). Let us go through them.
+# In five of the nine rows the two gradients differ. In these five cases the copies of the
+# model will drift apart. Only the penalty will raise an error, and only in its second
+# step (:ref:`ddp-messages`). Let us go through the five cases.
 #
-# **autograd.grad** with respect to the parameters fills no ``.grad``, and the hooks that
-# average never run. Each process gets the gradient of its own rows. Average them yourself:
-# ``dist.all_reduce(g)``, and then ``g / K``.
+# **autograd.grad** with respect to the parameters does not fill ``.grad``, and the hooks
+# that average the gradients never run. Each process gets the gradient of its own rows.
+# Average them yourself: ``dist.all_reduce(g)``, and then ``g / K``.
 #
-# **The module inside.** ``model.module(x)`` passes by the forward of DDP, and DDP does not
+# **The module inside.** ``model.module(x)`` skips the forward of DDP, and so DDP does not
 # know that a ``backward`` is coming.
 #
-# **Two backward calls**, one for each of two losses, after both forward passes. DDP expects
-# one ``backward`` for each round, so the first is averaged, and the second adds the
-# gradient of the local rows to it. Add the two losses up and call ``backward`` once. Or, if
-# you accumulate on purpose, run every round but the last under ``no_sync``, forward pass
-# and ``backward``. The last one then averages all that has been added up, as in the last
-# row.
+# **Two backward calls**, one for each of two losses, after both forward passes. DDP
+# expects a ``backward`` after each forward pass, before the next one begins. So it
+# averages the first gradient, and the second ``backward`` adds the gradient of the local
+# rows to this average. Add the two losses and call ``backward`` once. Or, if you
+# accumulate on purpose, run the forward pass and the ``backward`` of every micro-batch
+# except the last under ``no_sync``. The last ``backward`` then averages the whole
+# accumulated gradient, as in the last row of the output.
 #
-# **A gradient penalty alone.** The inner ``autograd.grad`` is with respect to the *inputs*,
-# which DDP has no hooks on, and this is no problem. But the last bias of a network has no
-# gradient in a penalty, since it changes no slope, and DDP waits for it in vain. So nothing
-# is averaged. If the loss contains the output as well, as the scores of a critic or the
-# ``+ 0 * y`` of StyleGAN, the bias gets its gradient (of zeros), and all is well. The row
-# ``penalty + 0 y`` shows it.
+# **A gradient penalty alone.** The inner ``autograd.grad`` is with respect to the
+# *inputs*. DDP has no hooks on the inputs, so this call does no harm. But the last bias
+# of a network gets no gradient from a penalty, because it does not change the slope, and
+# DDP waits for this gradient in vain. So nothing is averaged. If the loss contains the
+# output as well, for example the scores of a critic or the ``+ 0 * y`` of StyleGAN, the
+# bias gets a gradient, even if it is zero, and the averages are right. The row ``penalty
+# + 0 y`` shows this.
 #
-# **static_graph=True with a penalty.** DDP takes the inner ``grad`` for the ``backward`` of
-# the step, and nothing is averaged from then on.
+# **static_graph=True with a penalty.** DDP mistakes the inner ``grad`` for the
+# ``backward`` of the step, and averages nothing from then on.
 #
-# To know what a penalty should give, we can compute it by hand. In process ``k`` its
-# gradient is :math:`2(|w|-k)\,w/|w|`. Without averaging each process holds its own row of
-# this table, and with it both hold the mean of the rows:
+# We can compute the gradient of the penalty with a formula. In process ``k`` it is
+# :math:`2(|w|-k)\,w/|w|`. Without averaging, each process holds its own row of this
+# table. With averaging, both processes hold the mean of the rows:
 
 ones = torch.ones(2)
 slopes = 2 * (ones.norm() - torch.arange(2.0)[:, None]) * ones / ones.norm()
@@ -167,10 +171,11 @@ print(slopes, slopes.mean(0))
 # ``backward`` on stays local, because DDP averages the gradients and ``all_reduce`` is not
 # recorded.
 #
-# **Parts of unequal size.** The mean of local means gives every *process* the same weight,
-# and not every row. If process 0 has one row and process 1 has three, weigh each local sum
-# by ``K`` over the size of the whole batch. Here is what DDP makes of that, computed in
-# this process, next to the gradient of the mean of all four:
+# **Parts of unequal size.** The mean of local means gives every *process* the same
+# weight, but it should give every *row* the same weight. If process 0 has one row and
+# process 1 has three, multiply each local sum by ``K`` and divide it by the size of the
+# whole batch. We compute in this one process the gradient that DDP would then give, and
+# next to it the gradient of the mean over all four rows:
 
 data = torch.arange(8.0).reshape(4, 2)
 losses = lambda w: (data @ w) ** 2
@@ -184,26 +189,27 @@ print(unequal.tolist(), whole_mean.tolist())
 # %%
 # :ref:`token-mean` does this with tokens, where the sizes always differ.
 #
-# **BatchNorm** computes its mean over the rows of one process, so that a network with it is
-# not the same in two processes as in one. ``torch.nn.SyncBatchNorm`` is for that.
+# **BatchNorm** computes its mean over the rows of one process. So a network with
+# BatchNorm does not compute the same in two processes as in one. Use
+# ``torch.nn.SyncBatchNorm`` instead.
 #
 # .. admonition:: Try it
 #
-#    Start the training with four processes, and with three. Do you expect the curve of one
-#    process in both cases?
+#    Start the training with four processes, and with three. Do you expect the same curve
+#    as with one process in both cases?
 #
 # .. dropdown:: Answer
 #
-#    With four, yes: 64 rows are four times 16. With three they are 22, 21 and 21, so that
-#    the mean of the three means is a slightly different number, and the curve is close but
-#    not the same.
+#    With four processes you get the same curve, because each process has 16 of the 64
+#    rows. Three processes have 22, 21 and 21 rows. So the mean of their three means is a
+#    slightly different number, and the curve is close but not the same.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    What the two processes hold is compared with one process that has all four rows, the
-#    local gradients with their formula, and the penalty with the table. The curves of the
-#    training are compared step by step.
+#    We compare the gradients that the two processes hold with the gradient in one process
+#    that has all four rows, the local gradients with their formula, and the penalty with
+#    the table. We compare the curves of the training step by step.
 
 rows = {line[:14].strip(): line[14:] for line in printed.splitlines()}
 
@@ -241,9 +247,9 @@ assert not torch.allclose(torch.tensor(together["sum"]), loss_alone, rtol=0.5, a
 assert alone[-1] < 0.01 < 1 < alone[0]
 
 # %%
-# **Next:** :ref:`ddp-messages` goes through what DDP warns of and refuses. To count tokens
-# before you average, read :ref:`token-mean`. For the gradient penalty itself, read
-# :ref:`gradient-penalty`. If the parameters are divided among the processes as well, read
+# **Next:** :ref:`ddp-messages` goes through the warnings and errors of DDP. To count
+# tokens before you average, read :ref:`token-mean`. For the gradient penalty itself, read
+# :ref:`gradient-penalty`. If the parameters, too, are divided among the processes, read
 # :ref:`sharded-parameters`.
 #
 # .. asked: DistributedDataParallel gradient; gradients averaged over GPUs; result half

@@ -4,12 +4,12 @@ r"""
 A mean over tokens, in micro-batches and on several ranks
 =========================================================
 
-You train a language model. The batch is too large for one GPU, so it is cut into
-micro-batches, and these are spread over several processes. Each micro-batch has its own
-mean loss, the gradients are accumulated and averaged, and nothing looks wrong. But the
+You train a language model. The batch is too large for one GPU, so you cut it into
+micro-batches, and spread these over several processes. Each micro-batch has its own mean
+loss, the gradients are accumulated and averaged, and nothing looks wrong. But the
 sequences have different lengths, and a mean of means counts a token in a short sequence
-many times as much as one in a long sequence. The remedy is to count the tokens first, and
-then to give every token of the whole batch the same ``v``.
+many times as much as one in a long sequence. To avoid this, count the tokens first, and
+then give every token of the whole batch the same ``v``.
 """
 
 # %%
@@ -17,37 +17,40 @@ then to give every token of the whole batch the same ``v``.
 # -----------
 #
 # Our text has eight lines, five of which are very short. The model learns to guess each
-# letter from the letter before it, and a letter is a token. Each process takes every
-# ``K``-th line, and each line is a micro-batch. Save the file as ``token_mean.py``, and
-# start it with the line at its top. The last word is the name of one of three rules:
+# letter from the letter before it. Each letter is a token. Each of the ``K`` processes
+# takes every ``K``-th line, and each line is a micro-batch. Save the file as
+# ``token_mean.py``, and start it with the command at its top. The last word of the
+# command is the name of one of three rules:
 #
 # .. literalinclude:: /../examples/04_programs/processes/token_mean.py
 #    :language: python
 #
-# With :math:`S_{km}` the sum of the losses of micro-batch ``m`` in process ``k``, which has
-# :math:`n_{km}` tokens, the wanted loss is :math:`\sum S_{km}/\sum n_{km}`. The sum below
-# the line runs over all processes, so they have to talk to each other before the first
-# ``backward``: this is the ``all_reduce`` of ``total``. DDP then averages over the ``K``
-# processes, which divides by ``K``, and we put this factor back. So each token gets
+# Let :math:`S_{km}` be the sum of the losses of micro-batch ``m`` in process ``k``, and
+# :math:`n_{km}` the number of its tokens. The loss that we want is :math:`\sum
+# S_{km}/\sum n_{km}`. The sum in the denominator runs over all processes, so they have to
+# exchange their counts before the first ``backward``. The program does this with the
+# ``all_reduce`` of ``total``. DDP then averages over the ``K`` processes, which divides
+# by ``K``, and we multiply by ``K`` to undo this. So each token gets
 #
 # .. math::
 #
 #    v=\frac{K}{\sum_{km}n_{km}},
 #
-# and not :math:`1/n_{km}`. The rule ``tokens`` does this. The rule ``means`` is the mean of
-# the means of the micro-batches, as ``loss / accumulation_steps`` makes it. The rule
-# ``ranks`` counts the tokens, but each process only its own. That is right on one GPU, and
+# and not :math:`1/n_{km}`. The rule ``tokens`` does this. The rule ``means`` takes the
+# mean of the means of the micro-batches, as ``loss / accumulation_steps`` does. With the
+# rule ``ranks`` each process counts only its own tokens. This is right on one GPU, and
 # wrong on two.
 #
-# ``no_sync`` stands around the forward pass *and* the ``backward`` of every micro-batch but
-# the last. The gradients add up in each process, and the last ``backward`` averages the
-# whole sum (:ref:`across-processes`).
+# ``no_sync`` surrounds the forward pass *and* the ``backward`` of every micro-batch
+# except the last. The gradients add up in each process, and the last ``backward``
+# averages the whole sum (:ref:`across-processes`).
 #
 # What each rule learns
 # ---------------------
 #
-# We start it in two processes with the three rules, and in one with the first rule. Each
-# prints the loss of a token, which is computed in the same way for all:
+# We start the program in two processes with each of the three rules, and in one process
+# with the first rule. Each run prints the mean loss of a token, which is computed in the
+# same way in all runs:
 
 import runpy
 import subprocess
@@ -82,7 +85,8 @@ alone = torchrun("tokens", processes=1)
 together = torchrun("tokens", "means", "ranks", processes=2)
 
 # %%
-# The first rule trains in two processes as in one. The other two end higher:
+# With the first rule, two processes train as one does. With the other two rules, the loss
+# is higher at the end:
 
 import matplotlib.pyplot as plt
 
@@ -101,31 +105,34 @@ for name, lines in together.items():
     print(f"two processes, {name:7}{losses(lines)[-1]:.2f}")
 
 # %%
-# With ``means``, the five short lines have five eighths of the weight, and the long ones,
-# which hold most of the letters, suffer. With ``ranks`` the difference is smaller, because
-# both processes have long lines. It depends on how the lines fall, so that it changes from
-# batch to batch, and no message tells you of it.
+# With ``means``, the five short lines have five eighths of the weight, and the model
+# learns less from the long lines, which contain most of the letters. With ``ranks`` the
+# difference is smaller, because both processes have long lines. In real training, this
+# difference would change from batch to batch, because it depends on which lines each
+# process gets. There is no error or warning.
 #
 # What to watch for
 # -----------------
 #
-# **A gradient norm inside the loop.** Under ``no_sync``, ``.grad`` is what *this process*
-# has added up so far. Here is its length after the first micro-batch, and after the last,
-# in both processes. If you clip, clip once, after the last ``backward``, where all
-# processes hold the same and will take the same step:
+# **A gradient norm inside the loop.** Under ``no_sync``, ``.grad`` holds the gradient
+# that *this process* has accumulated so far. Here is its length in both processes, after
+# the first micro-batch and after the last. If you clip, clip once, after the last
+# ``backward``. Then all processes hold the same gradient, and will take the same step:
 
 for line in together["tokens"][:2]:
     print(line)
 
 # %%
-# **The loss that you log.** Must it go through ``all_reduce`` before ``backward``? No. DDP
-# averages the gradients, and ``dist.all_reduce`` is not recorded. Detach the loss, add it
-# up, and reduce it once in each step, as ``log`` in the program.
+# **The loss that you log.** Must the loss go through ``all_reduce`` before ``backward``?
+# It need not, because DDP averages the gradients, and ``dist.all_reduce`` is not recorded
+# in the graph. Detach the loss, add it up over the micro-batches, and call ``all_reduce``
+# once in each step, as the program does with ``log``.
 #
-# **Padding.** What counts is a token that has a loss. With ``ignore_index`` this is
-# ``(labels != -100).sum()``, the number by which ``cross_entropy`` divides when it takes a
-# mean. Here are the mean, the sum and the number for a sequence, and for one that is
-# padding from end to end. The last column is the length of the gradient of the mean:
+# **Padding.** Count only the tokens that have a loss. With ``ignore_index`` their number
+# is ``(labels != -100).sum()``. ``cross_entropy`` divides by this number when it takes a
+# mean. Here are the mean, the sum and the number for one sequence, and for a second
+# sequence that is nothing but padding. The last column is the length of the gradient of
+# the mean:
 
 logits = torch.zeros(3, 5, requires_grad=True)
 print("  mean   sum  number  gradient")
@@ -136,31 +143,33 @@ for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
     print(f"{mean:6.3f} {total:5.3f} {labels.ne(-100).sum():7} {g.norm():9.3f}")
 
 # %%
-# The mean of nothing is NaN. Its gradient is 0 here, so the weights are not spoiled, but
-# the log is. The sum has no such trouble.
+# The mean over no tokens is NaN. Its gradient is 0 here, so it does not spoil the
+# weights, but it spoils the log. The sum is 0, and spoils neither.
 #
-# **A Trainer that counts for you.** In transformers the number of tokens of a step is
-# passed to the loss as ``num_items_in_batch``. If you write your own loss, divide by it
-# (:ref:`error-num-items-in-batch`).
+# **A Trainer that counts for you.** In transformers, the Trainer passes the number of
+# tokens of a step to the loss as ``num_items_in_batch``. If you write your own loss,
+# divide by it (:ref:`error-num-items-in-batch`).
 #
 # .. admonition:: Try it
 #
-#    What would ``v`` be if each *line* were to count the same, however long it is? Write
-#    the rule for it, and think of the processes.
+#    Suppose that each *line* should count the same, however long it is. What would ``v``
+#    be? Write the rule for it, and remember that DDP averages over the processes.
 #
 # .. dropdown:: Answer
 #
-#    Each line gets 1/8, so each of its tokens 1/8 divided by the length of the line. As
-#    DDP averages over ``K``, the rule is ``S / n * K / 8``. This is what ``means`` computes
-#    as long as all processes have the same number of lines, since ``M`` is 8/K then.
+#    Each line gets 1/8, so each of its tokens gets 1/8 divided by the length of the line.
+#    Because DDP averages over ``K`` processes, the rule is ``S / n * K / 8``. The rule
+#    ``means`` computes the same if all processes have the same number of lines, since
+#    ``M`` is then 8/K.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    In this one process, each rule is written as a ``v`` with a weight for each token of
-#    the text. The length of the gradient that it gives is compared with what both processes
-#    hold after the last micro-batch. The loss at the end of ``tokens`` is compared with the
-#    smallest that any such model can have, which the counts of the letters tell.
+#    In this one process, we write each rule as a ``v`` with a weight for each token of
+#    the text. We compare the length of the gradient that this ``v`` gives with the length
+#    that both processes print after the last micro-batch. We compare the final loss of
+#    ``tokens`` with the smallest loss that any such model can have. We compute this
+#    smallest loss from the counts of the letters.
 
 program = runpy.run_path(FILE)  # its names, without starting it
 pairs = [program["tokens_of"](line) for line in program["LINES"]]

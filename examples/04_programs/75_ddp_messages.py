@@ -4,19 +4,19 @@ r"""
 DDP and DataParallel: do their warnings change my gradient?
 ===========================================================
 
-The training runs on several GPUs, and the log is full of messages. Two are warnings, *Grad
-strides do not match bucket view strides* and *Was asked to gather along dimension 0*. Two
-are errors, *Expected to have finished reduction* and *Expected to mark a variable ready
-only once*. The first warning leaves the gradients right, and so does the second if you take
-the mean of the losses that are gathered. The errors stop a step. What does change a
-gradient raises no message, but the same mechanism explains it. So we bring about all of
-these cases and look at the gradients.
+The training runs on several GPUs, and the log is full of messages. Two are warnings,
+*Grad strides do not match bucket view strides* and *Was asked to gather along dimension
+0*. Two are errors, *Expected to have finished reduction* and *Expected to mark a variable
+ready only once*. With the first warning the gradients are still right. With the second
+they are right, too, if you take the mean of the losses that are gathered. The errors stop
+a step. Some mistakes do change a gradient without any message, and the same mechanism
+explains them. Here we produce all of these cases and look at the gradients.
 """
 
 # %%
-# One process is enough to see all this. ``DistributedDataParallel`` then averages over
-# ``K`` = 1 processes, but has the same hooks and gives the same messages. The store through
-# which processes would meet is in memory, and the backend is gloo, on the CPU:
+# One process is enough to see these cases. ``DistributedDataParallel`` then averages over
+# ``K`` = 1 processes, but has the same hooks and gives the same messages. The store
+# through which processes would meet is in memory, and the backend is gloo, on the CPU:
 
 import warnings
 
@@ -34,10 +34,10 @@ data = torch.arange(4.0).reshape(2, 2)
 # Expected to have finished reduction in the prior iteration
 # ----------------------------------------------------------
 #
-# DDP hangs a hook on every parameter. A hook runs when the gradient of its parameter is
-# ready, and when all of them have run, the averages are complete. If a parameter takes no
-# part in the loss, its hook never runs, and DDP waits. It notices at the beginning of the
-# *second* step. Here is a model with a layer that it does not use:
+# DDP registers a hook on every parameter. A hook runs when the gradient of its parameter
+# is ready, and when all of them have run, the averages are complete. If a parameter takes
+# no part in the loss, its hook never runs, and DDP waits. It notices at the beginning of
+# the *second* step. Here is a model with a layer that it does not use:
 
 
 class Idle(nn.Module):
@@ -57,12 +57,13 @@ def two_steps(**options):
 
 
 # %%
-# You can take the parameter out of the model, or freeze it before you wrap it. If it is
-# used in some steps only, ``find_unused_parameters=True`` lets DDP look in each step for
-# what leads to no output. ``static_graph=True`` promises that all steps have the same
-# graph, and DDP finds out in the first. (These last two do not help with a *gradient
-# penalty*, and the last does harm there: :ref:`across-processes`.) To learn which parameter
-# it is, run ``backward`` of the bare module, without DDP:
+# You can take the parameter out of the model, or freeze it before you wrap the model. If
+# the parameter is used only in some steps, set ``find_unused_parameters=True``. Then DDP
+# looks in each step for parameters on which no output depends. With ``static_graph=True``
+# you promise that all steps have the same graph, and DDP finds the unused parameters in
+# the first step. With a *gradient penalty* neither of these two flags helps, and
+# ``static_graph`` does harm (:ref:`across-processes`). To find the unused parameter, run
+# ``backward`` on the module itself, without DDP:
 
 try:
     two_steps()
@@ -78,14 +79,15 @@ print("unused:", [name for name, p in bare.named_parameters() if p.grad is None]
 # Expected to mark a variable ready only once
 # -------------------------------------------
 #
-# Here the opposite happened: within one ``backward``, a parameter was ready twice. The
-# usual cause is a checkpoint with ``use_reentrant=True``, which runs a ``backward`` of its
-# own in the middle of the outer one. ``find_unused_parameters`` cannot see into it, takes
-# the parameters inside for unused, and marks them as ready. Then their hooks run after all.
+# This error has the opposite cause: within one ``backward``, a parameter was ready twice.
+# The usual cause is a checkpoint with ``use_reentrant=True``, which runs a separate
+# ``backward`` in the middle of the outer one. ``find_unused_parameters`` cannot see into
+# the checkpoint. So it assumes that the parameters inside are unused, and marks them as
+# ready. Then their hooks run after all.
 #
-# Below, one layer goes through two checkpoints. The hook ``note`` keeps the gradient of the
-# bias that DDP sends to the other processes, and next to it we print the gradient that the
-# parameter holds in the end. The two should be the same:
+# Below, one layer goes through two checkpoints. The hook ``note`` stores the gradient of
+# the bias that DDP sends to the other processes. Next to it we print the gradient that
+# the parameter holds in the end. The two should be the same:
 
 
 class Checkpointed(nn.Module):
@@ -121,23 +123,25 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
         print(str(error).partition(".")[0])
 
 # %%
-# Look at the second line of the output. **Without the flag there is no message, and only a
-# third of the gradient is averaged.** The parameter was ready after the first of the two
-# inner ``backward`` calls, and DDP sent what was there. Each process added the second part
-# afterwards, without the other processes, so that the copies of the model drift apart. (Two
-# ``backward`` calls of your own are as silent: :ref:`across-processes`.)
+# Look at the second line of the output. **Without the flag there is no message, and only
+# a third of the gradient is averaged.** The parameter was ready after the first of the
+# two inner ``backward`` calls, and DDP sent the gradient that it held at this moment.
+# Each process would add the second part afterwards, without the other processes, so that
+# the copies of the model drift apart. If you call ``backward`` twice yourself, there is
+# no message either (:ref:`across-processes`).
 #
-# In the last two lines of the output all is well. With ``use_reentrant=False`` the
-# checkpoint is part of one graph, and this is what to take. ``static_graph`` counts in the
-# first step how often each hook runs, and waits for the last.
+# In the last two lines of the output, the two gradients agree. With
+# ``use_reentrant=False`` the checkpoint is part of one graph, and this is the setting to
+# choose. ``static_graph`` counts in the first step how often each hook runs, and waits
+# for the last run.
 #
 # Grad strides do not match bucket view strides
 # ---------------------------------------------
 #
-# This gradient has the right numbers, but lies in memory in another order than its
-# parameter, so that DDP has to copy it. People meet it with 1×1 convolutions on GPUs. A
-# transposed weight does it here. PyTorch warns of it once in a process, unless you ask for
-# every warning:
+# This warning is about a gradient that has the right numbers, but lies in memory in a
+# different order than its parameter, so that DDP has to copy it. People get the warning
+# with 1×1 convolutions on GPUs. Here a transposed weight causes it. PyTorch warns only
+# once in each process, unless you ask for every warning:
 
 linear = nn.Linear(2, 1, bias=False)
 nn.init.ones_(linear.weight)
@@ -153,17 +157,19 @@ print(linear.weight.grad, linear.weight.grad.stride(), linear.weight.stride())
 dist.destroy_process_group()
 
 # %%
-# The strides differ, and the gradient is the right one, as we check at the end. A little
-# time is all that it costs.
+# The strides differ, but the gradient is right, as we check at the end. The copy only
+# costs a little time.
 #
 # Was asked to gather along dimension 0, but all input tensors were scalars
 # -------------------------------------------------------------------------
 #
-# ``DataParallel`` is the older way, one process that cuts each batch among ``K`` GPUs. If
-# your model returns its loss, you get ``K`` losses back, as a vector, with this warning.
-# Then ``backward`` refuses, because the vector needs a ``v``. Which one? If each loss is a
-# mean, take the mean of them, which is a ``v`` of ``1/K`` in each place. Their sum would
-# give ``K`` times that. There is no GPU here, so we cut the batch by hand:
+# ``DataParallel`` is the older of the two classes. It uses one process, which divides
+# each batch among ``K`` GPUs. If your model returns its loss, you get a vector of ``K``
+# losses, with this warning. Then ``backward`` raises an error, because the vector needs a
+# ``v``. Which ``v`` should you pass? If each loss is a mean, take the mean of the ``K``
+# losses. This is the same as a ``v`` with ``1/K`` in each place. The gradient of their
+# sum would be ``K`` times as large. There is no GPU here, so we cut the batch with
+# ``chunk``:
 
 weight, points = torch.ones(2, requires_grad=True), data.clone().requires_grad_()
 gathered = torch.stack([((part @ weight) ** 2).mean() for part in points.chunk(2)])
@@ -176,9 +182,10 @@ except RuntimeError as error:
 print("mean", by_mean, " sum", by_sum)
 
 # %%
-# Is that the mean over the whole batch? If the parts are of equal size, it is. A last batch
-# of three rows is cut into two and one, and then the single row counts as much as the other
-# two together. Weigh the parts by their size instead:
+# Is the mean of the ``K`` losses the mean over the whole batch? It is, if the parts have
+# the same size. But a last batch of three rows is cut into two rows and one row, and then
+# the single row counts as much as the other two together. So weight the parts by their
+# size instead:
 
 rows, sizes = torch.arange(6.0).reshape(3, 2), torch.tensor([2.0, 1.0])
 means = torch.stack([((part @ weight) ** 2).mean() for part in rows.chunk(2)])
@@ -196,26 +203,28 @@ for name, loss in losses.items():
 # What to watch for
 # -----------------
 #
-# **Old threads.** *Scatter is not differentiable twice*, which people met with a gradient
-# penalty under ``DataParallel``, is a message of 2017 (PyTorch issue 2467) and was mended
-# long ago. To cut a batch and to join it are linear operations, so a second derivative goes
-# through them without any trouble:
+# **Old threads.** *Scatter is not differentiable twice*, which people got with a gradient
+# penalty under ``DataParallel``, is an error message from 2017 (PyTorch issue 2467). Its
+# cause was fixed long ago. Cutting a batch and joining the parts are linear operations,
+# so you can take a second derivative through them:
 
 (g,) = torch.autograd.grad(gathered, points, torch.ones(2), create_graph=True)
 (twice,) = torch.autograd.grad((g.norm(dim=1) ** 2).mean(), weight)
 twice
 
 # %%
-# **What no message tells.** The checkpoints without the flag, above, are one example.
-# Losses that are sums, and ``autograd.grad`` with respect to parameters, are others, and
-# :ref:`across-processes` goes through them. A quick test: after ``backward``, compare a
-# gradient in all processes, for example by ``dist.all_gather``.
+# **Mistakes without a message.** The checkpoints without the flag, above, are one
+# example. Other examples are losses that are sums, and ``autograd.grad`` with respect to
+# parameters. :ref:`across-processes` goes through these. You can test for such mistakes
+# quickly: after ``backward``, compare the gradient of one parameter in all processes, for
+# example with ``dist.all_gather``.
 #
 # .. dropdown:: How we checked this page
 #
-#    The gradients are compared with the formulas of :math:`\tfrac12\sum_i(x_i^\top w)^2`
-#    and of the mean of :math:`\lVert g_i\rVert^2`, with :math:`g_i=2(x_i^\top w)\,w`, at w
-#    = (1, 1). What the checkpoints have sent and held is asserted, too.
+#    We compare the gradients with the formulas for the gradients of
+#    :math:`\tfrac12\sum_i(x_i^\top w)^2` and of the mean of :math:`\lVert g_i\rVert^2`,
+#    with :math:`g_i=2(x_i^\top w)\,w`, at w = (1, 1). We also assert the gradients that
+#    the checkpoints have sent and held.
 
 s = data.sum(1, keepdim=True)
 torch.testing.assert_close(linear.weight.grad, (s * data).sum(0, keepdim=True))

@@ -4,31 +4,31 @@ r"""
 Can several processes share one Jacobian?
 =========================================
 
-Your function is a simulation, one run takes a second, and you want its whole
+Your function is a simulation. One run takes a second, and you want its whole
 :term:`Jacobian`. With a thousand outputs this takes a thousand backward passes. You have
-eight processes. Can each of them take an eighth of the work? It can, because the rows of a
-Jacobian are :term:`vector-Jacobian products <vector-Jacobian product>` that know nothing of
-each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere, and any
-process may compute it. :func:`pullback.distributed.jacobian` shares the rows out among the
-processes, and gives the whole of ``J`` to each of them.
+eight processes. Can each of them take an eighth of the work? It can, because the rows of
+a Jacobian are :term:`vector-Jacobian products <vector-Jacobian product>` that do not
+depend on each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere,
+and any process may compute this row. :func:`pullback.distributed.jacobian` divides the
+rows among the processes, and returns the whole of ``J`` in each of them.
 """
 
 # %%
 # The program
 # -----------
 #
-# Save the program below as ``share_a_jacobian.py``, and start it with the line at its top.
-# The first half of the main part is all that a real program needs: join the group, and make
-# the *same call in every process*, with the same function and the same ``x``. Our ``f`` has
-# five outputs and three inputs. It notes each ``v`` that reaches it, so that we see who
-# takes which row. The second half tries four mistakes:
+# Save the program below as ``share_a_jacobian.py``, and start it with the command at its
+# top. A real program needs only the first half of the main part: join the group, and make
+# the *same call in every process*, with the same function and the same ``x``. Our ``f``
+# has five outputs and three inputs. It stores each ``v`` that reaches it, so that we see
+# which process takes which row. The second half tries four mistakes:
 #
 # .. literalinclude:: /../examples/04_programs/processes/share_a_jacobian.py
 #    :language: python
 #
-# ``torchrun`` tells each process its number, its *rank*, and where to meet the others, and
-# ``init_process_group`` reads that. On this page it runs on a CPU in two processes. From
-# Python we start it like this:
+# ``torchrun`` tells each process its number, which is called its *rank*, and where to
+# meet the others. ``init_process_group`` reads both. On this page the program runs on a
+# CPU in two processes. From Python we start it like this:
 
 import json
 import subprocess
@@ -54,15 +54,15 @@ printed = done.stdout.splitlines()
 #
 #    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil ,
 #
-# which is three rows for the first process, and two for the second. These are the ``v``
-# that arrived, all of them :term:`one-hot vectors <one-hot vector>` but one:
+# These are three rows for the first process, and two for the second. Here is each ``v``
+# that arrived. All except one are :term:`one-hot vectors <one-hot vector>`:
 
 print("\n".join(printed[:6]))
 
 # %%
-# Rank 1 has taken a third product, with a ``v`` of zeros. Its result is thrown away. It is
-# there because all processes gather parts of the same size. In the end both have all five
-# rows, the same as one process computes alone:
+# Rank 1 has computed a third product, with a ``v`` of zeros, and its result is thrown
+# away. Rank 1 needs it because all processes must send parts of the same size. In the end
+# both processes have all five rows, the same five that one process computes alone:
 
 x = torch.tensor([1.0, 2.0, 3.0])
 A = torch.arange(15.0).reshape(5, 3)
@@ -79,41 +79,44 @@ print("rank 1 has it:", torch.equal(gathered[1], J))
 # What to watch for
 # -----------------
 #
-# **All processes need the same x.** In ordinary training each process has its own data, and
-# the *gradients* are averaged (:ref:`across-processes`). This is another task. The rows of
-# two different points would make a matrix that is nobody's Jacobian. So the inputs are
-# compared, by their hashes, and if they differ, every process raises an error:
+# **All processes need the same x.** In ordinary training each process has its own data,
+# and the *gradients* are averaged (:ref:`across-processes`). Here the task is different.
+# Rows that belong to two different points would make a matrix that is not the Jacobian at
+# any point. So the function compares the hashes of the inputs, and if they differ, it
+# raises an error in every process:
 
 print(printed[8].partition(":")[2].partition(";")[0].strip())
 
 # %%
-# **One process fails.** If its ``f`` raises, the other is told, and does not wait until the
-# timeout of the group:
+# **One process fails.** If ``f`` raises an error in one process, the other process learns
+# of it, and does not wait until the timeout of the group:
 
 print("\n".join(printed[10:12]))
 
 # %%
-# **A random f** needs the same seed everywhere (:func:`torch.manual_seed`). With another
-# one in each process the outputs differ, and this is noticed as well:
+# **A random f** needs the same seed everywhere (:func:`torch.manual_seed`). With a
+# different seed in each process the outputs differ, and then every process raises an
+# error, too:
 
 print(printed[12].partition(" (")[0])
 
 # %%
-# **What is not noticed.** If ``f`` has the same outputs in all processes, but another graph
-# in one, nothing can tell from the numbers. The last ``f`` is the square, with a ``detach``
-# in rank 1. The first two rows come from rank 0 and are right. The third comes from rank 1,
-# and shows 3 on the diagonal in place of 6:
+# **A different graph is not noticed.** If ``f`` has the same outputs in all processes,
+# but a different graph in one of them, the outputs do not show it. The last ``f`` is the
+# square, with a ``detach`` in rank 1. The first two rows come from rank 0 and are right.
+# The third row comes from rank 1, and has 3 on the diagonal instead of 6:
 
 print("\n".join(printed[14:16]))
 
 # %%
-# **Small Jacobians gain nothing.** Each process runs ``f`` forward once and sends its part
-# to all others. It pays when one product costs much more than sending one row. And every
-# process holds the whole of ``J``. If it does not fit, you need a way without it, a product
-# at a time (:ref:`never-forms-j`).
+# **Small Jacobians gain nothing.** Each process runs ``f`` forward once and sends its
+# part to all others. Several processes are worth it only if one product costs much more
+# than sending one row. And every process holds the whole of ``J``. If ``J`` does not fit
+# into memory, work with one product at a time and never form ``J``
+# (:ref:`never-forms-j`).
 #
-# **More outputs than inputs?** Then share the columns, with ``mode="forward"``
-# (:ref:`reverse-or-forward`).
+# **More outputs than inputs?** Then divide the columns among the processes, with
+# ``mode="forward"`` (:ref:`reverse-or-forward`).
 #
 # .. admonition:: Try it
 #
@@ -127,9 +130,9 @@ print("\n".join(printed[14:16]))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    What the two processes have gathered is compared with the formula
-#    :math:`J=\operatorname{diag}(2Ax)\,A`, and the diagonal of the cut function with the
-#    right one in the rows of rank 0.
+#    We compare the Jacobian that the two processes have gathered with the formula
+#    :math:`J=\operatorname{diag}(2Ax)\,A`. In the rows of rank 0, we compare the diagonal
+#    of the function with the ``detach`` with the right diagonal.
 
 for each in gathered:
     torch.testing.assert_close(each, 2 * (A @ x)[:, None] * A)

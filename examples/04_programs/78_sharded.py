@@ -5,29 +5,30 @@ Does y.backward(v) work under FSDP and tensor parallelism?
 ==========================================================
 
 Your model does not fit on one GPU any more, so each process keeps only a part of every
-parameter. You call ``y.backward(v)`` as before. What shape does ``v`` have now, and what do
-you find in ``.grad``? In short: under FSDP, ``v`` belongs to the ``y`` of *this* process,
-the gradients are averaged as under DDP, and ``.grad`` holds this process's part of the
-average. Under tensor parallelism all processes compute one ``y`` together, so they pass the
-same ``v``, and nothing is averaged. And if you call ``torch.autograd.grad`` with respect to
-the parameters, the averaging is left out without a message.
+parameter. You call ``y.backward(v)`` as before. What shape does ``v`` have now, and what
+do you find in ``.grad``? Under FSDP, ``v`` belongs to the ``y`` of *this* process, the
+gradients are averaged as under DDP, and ``.grad`` holds this process's part of the
+average. Under tensor parallelism all processes compute one ``y`` together, so they pass
+the same ``v``, and nothing is averaged. If you call ``torch.autograd.grad`` with respect
+to the parameters under FSDP, the gradients are not averaged, and there is no message.
 """
 
 # %%
 # The program
 # -----------
 #
-# The model has two linear layers with whole numbers in them, so that every result can be
-# computed by hand. There are two processes. Save the file as ``sharded.py``, and start it
-# with the line at its top. ``say`` prints what each process has found. For a ``DTensor``,
-# which is a tensor that is spread over processes, these are three things: how it is spread,
-# the part of this process, and the whole:
+# The model has two linear layers with whole numbers in them, so that you can check every
+# result by hand. There are two processes. Save the file as ``sharded.py``, and start it
+# with the command at its top. ``say`` prints the result of each process. For a
+# ``DTensor``, which is a tensor that is spread over processes, it prints three things:
+# how the tensor is spread, the part that this process holds, and the whole tensor:
 #
 # .. literalinclude:: /../examples/04_programs/processes/sharded.py
 #    :language: python
 #
-# On this page the processes run on a CPU, with the backend gloo. It was not run on GPUs.
-# From Python we start the file like this, and keep what both processes found by its name:
+# On this page the processes run on a CPU, with the backend gloo. We have not run the
+# program on GPUs. From Python we start the file like this, and store the results of both
+# processes under their names:
 
 import json
 import subprocess
@@ -45,47 +46,49 @@ found = {line["name"]: line["held"] for line in map(json.loads, done.stdout.spli
 # FSDP
 # ----
 #
-# ``fully_shard`` gives each process one half of each parameter. During the forward pass it
-# gathers the whole, and puts it away again. Each process has its own sample ``x`` and its
-# own :math:`v^{(k)}`, and after ``backward`` the parts, put together, are
+# ``fully_shard`` gives each process one half of each parameter. During the forward pass
+# it gathers the whole parameter, which it frees again later. Each process has its own
+# sample ``x`` and its own :math:`v^{(k)}`, and after ``backward`` the parts, put
+# together, are
 #
 # .. math::
 #
 #    \frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)} .
 #
-# The first weight has four rows. Here is what each process holds of its gradient:
+# The first weight has four rows. Here is the part of its gradient that each process
+# holds:
 
 for rank, (placements, part, _) in enumerate(found["fsdp backward"]):
     print(f"rank {rank}: {placements} {part}")
 
 # %%
-# ``Shard(dim=0)`` says that the rows are divided, and each process holds two of them. They
-# are rows of the *average*. ``p.grad.full_tensor()`` puts them together, if all processes
-# call it. Compare what ``torch.autograd.grad`` gives:
+# ``Shard(dim=0)`` says that the rows are divided, and each process holds two of them.
+# They are rows of the *average*. ``p.grad.full_tensor()`` puts all rows together, if all
+# processes call it. Compare them with the result of ``torch.autograd.grad``:
 
 for rank, gradient in enumerate(found["fsdp autograd.grad"]):
     print(f"rank {rank}: {gradient}")
 
 # %%
-# All four rows are here, plain tensors, and each process has those of its own sample. FSDP
-# averages *after* the gradient has arrived at the gathered weight, in the step that fills
-# ``.grad``, and ``autograd.grad`` stops before it. Nothing tells you. If the layers are cut
-# one by one, which is how large models are wrapped, the gathered weight has been put away
-# by then, and you get an error:
+# Each process has a plain tensor with all four rows, but they are the gradient of its own
+# sample only. FSDP averages *after* the gradient has arrived at the gathered weight, in
+# the step that fills ``.grad``, and ``autograd.grad`` stops before this step. There is no
+# warning. If you call ``fully_shard`` on each layer, as is usual for large models, the
+# gathered weight has been freed by then, and you get an error:
 
 print(found["layers cut, too"][0])
 
 # %%
-# So for the parameters take ``backward``. With respect to the *input*, ``autograd.grad`` is
-# right, since ``x`` belongs to this process alone, for example in a gradient penalty or a
-# saliency map.
+# So use ``backward`` for the parameters. With respect to the *input*, for example in a
+# gradient penalty or a saliency map, ``autograd.grad`` is right, since ``x`` belongs to
+# this process alone.
 #
 # Tensor parallelism
 # ------------------
 #
 # Here the two processes share one computation. The first layer is cut by rows, and the
-# second by columns. Both processes are given the *same* ``x`` and the same ``v``. Their
-# parts are rows of the gradient that one process would have found, and there is no average:
+# second by columns. Both processes get the *same* ``x`` and the same ``v``. Their parts
+# are rows of the gradient that one process would have found, and nothing is averaged:
 
 for rank, (placements, part, _) in enumerate(found["tensor parallel"]):
     print(f"rank {rank}: {placements} {part}")
@@ -94,15 +97,16 @@ for rank, (placements, part, _) in enumerate(found["tensor parallel"]):
 # A distributed tensor of your own
 # --------------------------------
 #
-# If you distribute tensors yourself, ``y`` may be a ``DTensor``, and then a plain ``v`` is
-# refused:
+# If you distribute tensors yourself, ``y`` may be a ``DTensor``, and then a plain ``v``
+# raises an error:
 
 print(found["plain w"][0])
 
 # %%
-# There are three ways out. Distribute ``v`` as ``y`` is distributed. Or turn ``y`` into a
-# plain tensor before ``backward``, by ``y.to_local()`` with this process's part of ``v``,
-# or by ``y.full_tensor()`` with all of ``v``. All three have the same result:
+# You can do one of three things. Distribute ``v`` in the same way as ``y``. Or turn ``y``
+# into a plain tensor before ``backward``, either with ``y.to_local()`` and this process's
+# part of ``v``, or with ``y.full_tensor()`` and the whole of ``v``. All three give the
+# same result:
 
 for name in ("w as a DTensor", "a part of w", "all of w"):
     print(f"{name:15}", [part for _, part, _ in found[name]], "whole", found[name][0][2])
@@ -110,17 +114,19 @@ print(found["all of w"][0][0])
 
 # %%
 # Look at the last line of the output. The gradient of ``u`` is ``Partial``: each process
-# has found what *its* rows of ``W`` contribute, and the gradient is the *sum* of the parts.
+# has computed the contribution of *its* rows of ``W``, and the gradient is the *sum* of
+# these contributions.
 #
 # What to watch for
 # -----------------
 #
 # **to_local() of a Partial gradient** is one summand, and not the gradient. Read
-# ``placements`` first, or call ``full_tensor()``, which adds up.
+# ``placements`` first, or call ``full_tensor()``, which adds the summands.
 #
-# **Clipping.** The norm of a gradient needs all parts. Under ``fully_shard``,
-# ``torch.nn.utils.clip_grad_norm_`` knows this, and both processes see the norm of the
-# whole average. A norm of your own from ``to_local()`` would differ between them:
+# **Clipping.** The norm of a gradient needs all of its parts. Under ``fully_shard``,
+# ``torch.nn.utils.clip_grad_norm_`` takes care of this, and both processes see the norm
+# of the whole average. If you compute the norm yourself from ``to_local()``, it differs
+# between the processes. Here is the norm that each process gets from ``clip_grad_norm_``:
 
 print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
 
@@ -130,19 +136,21 @@ print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
 #
 # .. admonition:: Try it
 #
-#    Give both processes the same ``x`` under FSDP, too. Which of the gradients agree then?
+#    Under FSDP, too, give both processes the same ``x`` and the same ``v``. Which of the
+#    gradients agree then?
 #
 # .. dropdown:: Answer
 #
-#    All of them. The average of two equal gradients is the gradient, and ``autograd.grad``
-#    gives it in both processes. This is why a test with one sample hides the difference.
+#    All of them agree. The average of two equal gradients is the gradient itself, and
+#    ``autograd.grad`` gives this gradient in both processes. So a test in which all
+#    processes use the same sample hides the difference.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each number is computed in this one process, with plain tensors and the formulas
-#    :math:`B^\top v\,x^\top` for the first weight, :math:`v\,(Ax)^\top` for the second, and
-#    :math:`w^\top W`.
+#    We compute each number in this one process, with plain tensors and the formulas
+#    :math:`B^\top v\,x^\top` for the first weight, :math:`v\,(Ax)^\top` for the second
+#    weight, and :math:`w^\top W` for the gradient of ``u``.
 
 A, B = torch.arange(8.0).reshape(4, 2), torch.arange(8.0).reshape(2, 4)
 v, w = torch.tensor([1.0, 10.0]), torch.arange(1.0, 5.0)

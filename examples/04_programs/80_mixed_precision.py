@@ -7,19 +7,19 @@ In which dtype do v and .grad arrive under autocast?
 You put ``torch.autocast`` around your forward pass, and the training runs in half the
 memory. Your weights are float32 as before, and so is ``.grad``. But what happens in
 between? The gradient that travels back is in bfloat16 or float16 for most of its way. At
-its last station it is converted to float32, which does not bring back the digits that were
-lost. And float16 cannot hold every ``v``, which is why there is a ``GradScaler``. Here we
-follow one gradient from station to station.
+its last station it is converted to float32, but this does not bring back the digits that
+were lost. And float16 cannot hold every ``v``. This is why there is a ``GradScaler``.
+Here we follow one gradient from station to station.
 """
 
 # %%
 # One step under autocast
 # -----------------------
 #
-# Under ``autocast`` matrix products run in the short type, and some losses in float32 (on
-# CUDA powers, too). So there are casts in the forward pass that you have not written. Our
-# model is one product. ``x`` and ``w`` have the shape ``(1, 2)``, and ``h``, ``y`` and
-# ``v`` have the shape ``(1, 1)``:
+# Under ``autocast`` matrix products run in the short type, and some losses run in
+# float32. On CUDA, powers run in float32, too. So the forward pass contains casts that
+# you have not written. Our model is one product. ``x`` and ``w`` have the shape ``(1,
+# 2)``, and ``h``, ``y`` and ``v`` have the shape ``(1, 1)``:
 
 import math
 from contextlib import nullcontext
@@ -36,8 +36,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 print(h.dtype, y.dtype, loss.dtype)
 
 # %%
-# Each cast is a node of the graph, and its way back is a cast in the other direction. In
-# the picture these nodes are called ``ToCopy``:
+# Each cast is a node of the graph. In the backward pass this node casts the gradient in
+# the other direction. In the picture these nodes are called ``ToCopy``:
 
 import pullback
 
@@ -46,9 +46,9 @@ ax = pullback.plot.trace(seen)
 title = ax.set_title("Each cast comes back as a ToCopy")
 
 # %%
-# Must ``v`` be bfloat16 because ``y`` is? No. A float32 ``v`` is cast to the dtype of ``y``
-# at the start. Hooks print what each tensor is sent on the way. The last line of the output
-# shows the dtypes of what ends up in ``.grad``:
+# Must ``v`` be bfloat16 because ``y`` is? It need not be, because a float32 ``v`` is cast
+# to the dtype of ``y`` at the start. Hooks print the gradient that arrives at each
+# tensor. The last line of the output shows the dtypes of ``.grad``:
 
 for name, t in {"y": y, "h": h, "x": x, "w": w}.items():
     t.register_hook(lambda g, name=name: print(name, g.dtype, g.tolist()))
@@ -56,18 +56,19 @@ y.backward(torch.ones(1, 1))
 print(x.grad.dtype, w.grad.dtype)
 
 # %%
-# From ``y`` to the product everything is bfloat16, and from the cast on it is float32.
+# From ``y`` back to the product, the gradients are bfloat16. After the cast they are
+# float32.
 #
 # Digits, and a range
 # -------------------
 #
 # The short types lack two different things. bfloat16 has the range of float32 but only 8
-# binary digits. float16 has 11 digits, but only numbers between 0.00000006 and 65504.
-# Missing digits cannot be repaired by a scale, and a missing range can.
+# binary digits. float16 has 11 digits, but only numbers between 0.00000006 and 65504. A
+# scale cannot bring back missing digits, but it can make up for a missing range.
 #
-# First the digits. The derivative of the next product is 1/3. In three runs, autocast is
-# around nothing, around the forward pass, and (which is a mistake) around ``backward``
-# alone:
+# We begin with the digits. The derivative of the next product is 1/3. In the first of
+# three runs there is no autocast, in the second it is around the forward pass, and in the
+# third it is only around ``backward``, which is a mistake:
 
 autocast = torch.autocast("cpu", dtype=torch.bfloat16)
 third, found = torch.tensor([[1 / 3]]), []
@@ -82,17 +83,18 @@ for name, (forward, back) in runs.items():
     print(f"autocast {name:9}{g.item():.6f}")
 
 # %%
-# All three are float32, but in the last two only the digits of bfloat16 are right. In the
-# third run the forward pass was exact, and the products of ``backward`` were not. So end
-# the ``with`` before you call ``backward``.
+# All three gradients are float32, but in the last two only the digits of bfloat16 are
+# right. In the third run the forward pass was exact, but the products in ``backward``
+# were not. So end the ``with`` before you call ``backward``.
 #
 # GradScaler is a v
 # -----------------
 #
-# Now the range. The smallest number of float16 is 0.00000006, and gradients are often
-# smaller. So ``GradScaler`` multiplies the loss by a large number, and divides the
-# gradients by it before the step. To multiply the loss is to pass the scale as ``v``. If
-# you have a ``v`` of your own, scale that, with ``y.backward(scaler.scale(v))``:
+# Now we look at the range. The smallest positive number of float16 is 0.00000006, and
+# gradients are often smaller. So ``GradScaler`` multiplies the loss by a large number,
+# and divides the gradients by it before the step. Multiplying the loss is the same as
+# passing the scale as ``v``. If you pass a ``v`` yourself, scale this ``v``, with
+# ``y.backward(scaler.scale(v))``:
 
 w = torch.tensor([3.0], requires_grad=True)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
@@ -101,9 +103,10 @@ scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
 print(by_scaler, by_v)
 
 # %%
-# A ``v`` of 65536, the first scale, does not itself fit into float16, which ends at 65504.
-# If the loss is a float16 number, the very first station is infinite. Compute the loss in
-# float32. Its mean then hands each of these eight outputs an eighth of the scale:
+# The scale is 65536 at first. As a ``v`` it does not fit into float16, which ends at
+# 65504. If the loss is a float16 number, the gradient is infinite at the very first
+# station. So compute the loss in float32. Then its mean passes to each of these eight
+# outputs an eighth of the scale:
 
 out = torch.ones(8, dtype=torch.float16, requires_grad=True)
 for loss in (out.mean(), out.float().mean()):
@@ -112,8 +115,8 @@ for loss in (out.mean(), out.float().mean()):
     print(f"loss in {loss.dtype}: v {v.item()}, arrives {g[0].item()}")
 
 # %%
-# Here is a whole training loop with it, in which the derivative is 4 and the way back goes
-# through float16:
+# Here is a whole training loop with a ``GradScaler``, in which the derivative is 4 and
+# the backward pass goes through float16:
 
 optimizer = torch.optim.SGD([w], lr=0.25)
 for _ in range(4):
@@ -127,17 +130,17 @@ for _ in range(4):
     print("then w", w.item(), "scale", scaler.get_scale())
 
 # %%
-# The first three steps change nothing, and this is no fault. ``step`` is left out when a
-# gradient is not finite, and ``update`` halves the scale, until the way back fits. If you
-# clip, clip after ``unscale_``, because before it ``.grad`` is scaled
-# (:ref:`grad-scaler-order` tries all the orders).
+# The first three steps change nothing, and this is as it should be. ``scaler.step``
+# leaves out the step when a gradient is not finite, and ``update`` halves the scale,
+# until all gradients fit into float16. If you clip, clip after ``unscale_``, because
+# ``.grad`` is scaled until then (:ref:`grad-scaler-order` tries several orders).
 #
 # What to watch for
 # -----------------
 #
 # **The loss does not move.** Under ``autocast`` each weight is cast once, and the copy is
-# kept until the ``with`` ends. If the whole loop stands inside it, all steps see the
-# weights of the first. Here is ``y`` in three steps:
+# kept until the ``with`` ends. If the whole loop is inside the ``with``, all steps use
+# the weights of the first step. Here is ``y`` in three steps:
 
 
 def train(outer, inner):
@@ -156,10 +159,11 @@ print("around the loop", train(autocast, nullcontext()))
 print("in each step   ", train(nullcontext(), autocast))
 
 # %%
-# **A gradient penalty** computes with the inner gradient ``g`` in the middle of the loss.
-# Its norm minus 1 is not linear, so divide ``g`` by the scale *before* the norm. Divided
-# afterwards, in ``late``, it is another penalty. For the scores :math:`w\cdot x` the slope
-# is 5, and the penalty should be 16:
+# **A gradient penalty** uses the inner gradient ``g`` in the middle of the loss. The
+# penalty contains the norm of ``g`` minus 1, which is not linear, so divide ``g`` by the
+# scale *before* you take the norm. If you divide afterwards, as in ``late``, you get a
+# different penalty. For the scores :math:`w\cdot x` the slope is 5, and the penalty
+# should be 16:
 
 w = torch.tensor([[3.0, 4.0]], requires_grad=True)
 points, scale = torch.ones(2, 2, requires_grad=True), 1024.0
@@ -173,10 +177,10 @@ by_w = torch.autograd.grad(scale * early, w)[0] / scale
 print(f"late {late.item():.2f}, early {early.item()}, gradient {by_w.round(decimals=2)}")
 
 # %%
-# **Weights that are themselves bfloat16** add up their gradients in bfloat16, and there 256
-# + 1 is 256. A scale does not help, since digits are short and not the range. We send 300
-# gradients of 1, each scaled by 1024. A leaf may have a ``.grad`` of another type, if you
-# set ``grad_dtype`` while ``.grad`` is None:
+# **Weights that are themselves bfloat16** add up their gradients in bfloat16, where 256 +
+# 1 is 256. A scale does not help, because bfloat16 lacks digits, and not range. We send
+# 300 gradients of 1, each scaled by 1024. A leaf may have a ``.grad`` of a different
+# type, if you set ``grad_dtype`` while ``.grad`` is None:
 
 sums = {}
 for dtype in (torch.bfloat16, torch.float32):
@@ -195,15 +199,16 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # .. dropdown:: Answer
 #
-#    Only the gradient of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625
-#    and 4.0, and all the other gradients are computed from these numbers.
+#    Only the gradient of ``y`` would be exact, because it is ``v`` itself. The cast
+#    rounds ``w`` to 3.015625 and 4.0, and all the other gradients are computed from these
+#    numbers.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The slope of the penalty is compared with small differences, and the neighbours of 1/3
-#    are computed by arithmetic. What each station of the first section was sent is in the
-#    output above.
+#    We compare the slope of the penalty with difference quotients, and compute the
+#    neighbours of 1/3 by arithmetic. The gradients that arrived at the stations of the
+#    first section are in the output above.
 
 
 def penalty(a, b):
@@ -222,9 +227,9 @@ assert torch.finfo(torch.float16).max == 65504
 assert 0 < torch.tensor(6e-8).half().item() < 6.1e-8
 
 # %%
-# **Next:** :ref:`accumulate-in-half` is a whole training loop, and :ref:`grad-scaler-order`
-# explains the order of its calls. For a ``v`` of another dtype, read :ref:`silent-traps`.
-# For the penalty itself, read :ref:`gradient-penalty`.
+# **Next:** :ref:`accumulate-in-half` is a whole training loop, and
+# :ref:`grad-scaler-order` explains the order of its calls. For a ``v`` of a different
+# dtype, read :ref:`silent-traps`. For the penalty itself, read :ref:`gradient-penalty`.
 #
 # .. asked: autocast gradients; bf16 gradients; half precision gradient; float16
 #    underflow; dtype of grad under amp; mixed precision and second derivatives; dtype

@@ -4,25 +4,26 @@ r"""
 In what order do scale, backward, unscale, clip and step go?
 ============================================================
 
-You train in float16 with a ``GradScaler``, accumulate two micro-batches, and clip. That
-makes six calls in each step, and there are many orders to write them in. Some of these
-orders raise an error, but with others the network trains a thousand times too slowly and
-you get no message. You don't have to learn the order by heart. It follows from one fact:
-between ``backward`` and ``unscale_``, every gradient is too large by the same factor.
+You train in float16 with a ``GradScaler``, accumulate two micro-batches, and clip. Each
+step then has six kinds of calls, and there are many orders in which you could write them.
+Some of these orders raise an error, but with others the network trains a thousand times
+too slowly and you get no message. You don't have to learn the right order by heart. It
+follows from one fact: between ``backward`` and ``unscale_``, every gradient is too large
+by the same factor.
 """
 
 # %%
 # Why there is a scale
 # --------------------
 #
-# float16 has nothing between 0 and 0.00000006, and many gradients are smaller. So the loss
-# is multiplied by a large number ``S`` before ``backward``. This number is a ``v``: the
-# backward pass begins with ``S`` instead of 1. Since the product is linear, every gradient
-# is ``S`` times as large, and so small gradients survive. At the end the gradients have to
-# be divided by ``S``.
+# float16 has nothing between 0 and 0.00000006, and many gradients are smaller. So the
+# loss is multiplied by a large number ``S`` before ``backward``. This number is a ``v``:
+# the backward pass begins with ``S`` instead of 1. Since the gradient is linear in ``v``,
+# every gradient is ``S`` times as large, and so small gradients survive. At the end the
+# gradients have to be divided by ``S``.
 #
-# We take numbers that can be followed by hand, four rows in two micro-batches, and a scale
-# of 1024:
+# We use four rows in two micro-batches, with numbers that you can check by hand, and a
+# scale of 1024:
 
 import torch
 from torch.nn.functional import linear, mse_loss
@@ -43,9 +44,9 @@ def loss_of(w, rows):
 
 
 # %%
-# Here is one step in the right order. It prints the gradient after each call that changes
-# it. (``"cpu"`` is only there to run on this page. On a GPU it is ``"cuda"`` in all places,
-# and the tensors live there.)
+# Here is one step in the right order. We print the gradient after each call that changes
+# it. On a GPU, move the tensors there and write ``"cuda"`` wherever this page has
+# ``"cpu"``.
 
 w, optimizer, scaler = start()
 for rows in ([0, 1], [2, 3]):
@@ -61,15 +62,16 @@ optimizer.zero_grad()
 right = w.detach().clone()
 
 # %%
-# Read the output from the top. After the two ``backward`` calls the gradient is 1024 times
-# too large. ``unscale_`` divides it, and now the numbers are the ones that float32 would
-# have given, up to the rounding of float16. Only then is it clipped, to the length 1. So
-# the rule is: **what is linear in the gradient may happen before** ``unscale_``, like
-# adding up micro-batches. **What is not linear has to wait**: a norm, a clip, a penalty, a
-# look at its size.
+# After the two ``backward`` calls the gradient is 1024 times too large. ``unscale_``
+# divides it by 1024, and then it is the gradient that float32 would have given, up to the
+# rounding of float16. After that we clip it to the length 1. So the rule is: **operations
+# that are linear in the gradient may come before** ``unscale_``, for example adding up
+# micro-batches. **Operations that are not linear must come after it**: a norm, a clip, a
+# penalty, or a test of the gradient's size.
 #
-# Where nothing has to look at the gradient, you can leave ``unscale_`` out. ``step``
-# divides by the scale if nobody has done it yet. It remembers, and does not do it twice:
+# If no other operation needs the true gradient, you can leave ``unscale_`` out. Then
+# ``scaler.step`` divides by the scale. The scaler remembers whether you have called
+# ``unscale_``, and does not divide twice:
 
 moves = []
 for explicit in (True, False):
@@ -82,14 +84,14 @@ for explicit in (True, False):
 print(moves)
 
 # %%
-# Both have moved the weights by the same amount.
+# Both loops have moved the weights by the same amount.
 #
 # The step as a function
 # ----------------------
 #
-# This is the same step for a model of your own, and is the part to take along. ``loss_of``
-# takes the model and a batch, and returns the mean loss of the batch in float32. The
-# batches have the same size, and lie on the device of the model. On a GPU the scaler is
+# You can copy this function and use the same step for your own model. ``loss_of`` takes
+# the model and a batch, and returns the mean loss of the batch in float32. The batches
+# have the same size, and lie on the device of the model. On a GPU the scaler is
 # ``torch.amp.GradScaler("cuda")``:
 
 
@@ -111,9 +113,9 @@ def training_step(model, loss_of, batches, optimizer, scaler, limit):
 
 
 # %%
-# We let a small network learn ``y = 2 * x`` with it. A second one is trained as if the line
-# with ``unscale_`` were missing, by a scaler that does not divide before ``step``, so that
-# the clip comes too early:
+# We let a small network learn ``y = 2 * x`` with this function. We train a second network
+# as if the line with ``unscale_`` were missing. Its scaler does not divide before
+# ``step``, so that the clip comes too early:
 
 
 class Later(torch.amp.GradScaler):
@@ -156,14 +158,16 @@ ax.legend()
 title = ax.set_title("A clip that comes before unscale_ stops the training")
 
 # %%
-# One of them learns it. (So did five others, with other weights and points.) The second
-# stays where it was, and nothing raises. We shall see by how much its steps are too short.
+# The first network learns the line. Five others, with different weights and points, did
+# so, too. The second network hardly changes, and there is no error. We shall see by how
+# much its steps are too short.
 #
 # Three wrong orders
 # ------------------
 #
-# We write the step as a list of words, in which ``a`` and ``b`` are the two micro-batches,
-# and ask how long it is. The right one has the length 1, the limit of the clip:
+# We write the step as a list of words, in which ``a`` and ``b`` are the two
+# micro-batches, and print how long the step is. In the right order, its length is 1, the
+# limit of the clip:
 #
 # .. admonition:: Before you read on
 #
@@ -197,22 +201,25 @@ for order in (
 
 # %%
 # - **clip without unscale_.** The clip limits the scaled gradient to 1, ``step`` divides
-#   that by 1024, and the step of SGD is a thousandth of what it should be. Nothing raises.
-#   People notice that the model hardly learns, and raise the learning rate. With Adam not
-#   even that shows, since it divides out the length of the gradient. But then the clip cuts
-#   nearly every gradient to the same length.
-# - **unscale_ in each micro-batch.** The second call raises an error, and for good reason:
-#   the second ``backward`` has added a scaled gradient to one that is not.
-# - **A micro-batch after unscale_.** The same mixture, but without the second call nobody
-#   notices. Here the step is more than twenty thousand times too long.
+#   it by 1024, and the step of SGD is about a thousand times too short. There is no
+#   error. People notice that the model hardly learns, and raise the learning rate. With
+#   Adam you do not even notice this, since Adam divides by the length of past gradients.
+#   But the clip then cuts nearly every gradient to the same length.
+# - **unscale_ in each micro-batch.** The second call raises an error, and for a good
+#   reason: the second ``backward`` has added a scaled gradient to a gradient that is not
+#   scaled any more.
+# - **A micro-batch after unscale_.** ``.grad`` holds the same mixture of a scaled
+#   gradient and one that is not. But without the second ``unscale_`` there is no error.
+#   Here the step is more than twenty thousand times too long.
 #
 # A step that is left out
 # -----------------------
 #
 # Sometimes the scale is too large, and a gradient becomes infinite or NaN. Then ``step``
-# leaves the weights as they are, and ``update`` halves the scale. This is no fault, unless
-# it happens in every step (:ref:`accumulate-in-half` and :ref:`mixed-precision` say more).
-# Have the weights stayed as they were, and what is the scale now?
+# leaves the weights as they are, and ``update`` halves the scale. You need not worry
+# about this, unless it happens in every step (:ref:`accumulate-in-half` and
+# :ref:`mixed-precision` say more). Have the weights stayed as they were, and what is the
+# scale now?
 
 w, optimizer, scaler = start()
 scaler.scale(loss_of(w, [0, 1]) * 1e36).backward()
@@ -221,19 +228,20 @@ scaler.update()
 print(torch.equal(w, start()[0]), scaler.get_scale())
 
 # %%
-# With several losses or optimizers there is still one scaler. Call ``unscale_`` and
-# ``step`` for each optimizer, and ``update`` once at the end, since all that adds up in
-# ``.grad`` must have been scaled by the same number.
+# If you have several losses or optimizers, still use one scaler. Call ``unscale_`` and
+# ``step`` for each optimizer, and ``update`` once at the end, because all gradients that
+# add up in ``.grad`` must have been scaled by the same number.
 #
 # With a gradient penalty
 # -----------------------
 #
-# A gradient penalty has two gradients, one inside of the loss and one of the loss. Each
-# walk goes through float16, so each needs the scale. The inner one is used in the middle of
-# the step, and ``unscale_`` knows nothing of it. So scale the scores, and divide by
-# ``get_scale()`` yourself, *before* the norm, which is not linear. The whole loss is scaled
-# again for ``backward``. The forward pass stands in the ``autocast`` block, and the inner
-# ``grad`` outside of it:
+# A gradient penalty needs two gradients: an inner one, which is part of the loss, and the
+# gradient of the loss itself. Both are computed in float16, so both need the scale. The
+# inner gradient is used in the middle of the step, and ``unscale_`` does not divide it.
+# So scale the scores, and divide the inner gradient by ``get_scale()`` yourself, *before*
+# you take the norm, which is not linear. The whole loss is scaled again for ``backward``.
+# The forward pass belongs inside the ``autocast`` block, and the inner ``grad`` outside
+# of it:
 
 
 def critic_loss(w, scaler, divide=True):
@@ -248,7 +256,8 @@ def critic_loss(w, scaler, divide=True):
 
 
 # %%
-# Without the division the penalty is enormous. With it, the loss is an ordinary one:
+# Without the division the penalty is enormous. With the division, the loss has an
+# ordinary size:
 
 for divide in (False, True):
     w, optimizer, scaler = start()
@@ -260,9 +269,9 @@ scaler.step(optimizer)
 scaler.update()
 
 # %%
-# May the inner scale be left out? If the slopes are not small, yes. And in bfloat16, which
-# has the range of float32, no scaler is needed at all. Here is a slope of 1e-8 in both,
-# without a scale and with one:
+# May you leave the inner scale out? You may, if the slopes are not small. And in
+# bfloat16, which has the range of float32, you need no scaler at all. Here is a slope of
+# 1e-8 in both types, without a scale and with one:
 
 for dtype in (torch.float16, torch.bfloat16):
     out = torch.ones(1, dtype=dtype, requires_grad=True)
@@ -273,30 +282,32 @@ for dtype in (torch.float16, torch.bfloat16):
         print(dtype, scale, f"{g.float().item() / scale:.1e}")
 
 # %%
-# In float16 without a scale it is gone.
+# In float16 without a scale, the slope becomes 0.
 #
 # What to watch for
 # -----------------
 #
 # - **A gradient that you log.** Between ``backward`` and ``unscale_`` the norms in your log
 #   are ``S`` times too large, and they jump whenever the scale changes.
-# - **zero_grad in the wrong place.** It belongs after ``step``, or before the *first*
-#   micro-batch. Before each one it throws away all but the last.
-# - **loss / N.** The division by the number of micro-batches makes a mean of their means.
-#   It has nothing to do with the scale, and is forgotten as easily
-#   (:ref:`accumulate-in-half` for batches of unequal size).
+# - **zero_grad in the wrong place.** The call belongs after ``step``, or before the
+#   *first* micro-batch. If you call it before each micro-batch, only the gradient of the
+#   last one is left.
+# - **loss / N.** The division by the number of micro-batches turns the sum of their means
+#   into a mean of their means. It has nothing to do with the scale, but is forgotten as
+#   easily. For batches of unequal size, see :ref:`accumulate-in-half`.
 #
 # .. admonition:: Try it
 #
 #    Take the scale 256 in ``start``, and run the wrong order ``"a b clip step"`` again.
-#    How long is its step, and how long the right one's?
+#    How long is its step, and how long is the step in the right order?
 #
 # .. dropdown:: Answer
 #
-#    The right one's is still 1. The wrong one's is 1/256, since the clip has cut the scaled
-#    gradient down to 1. So how slowly the network learns with SGD depends on a number that
-#    the scaler chooses and changes by itself. (With 65536, its default, these gradients do
-#    not fit into float16, and the step is left out.)
+#    In the right order the length is still 1. In the wrong order it is 1/256, since the
+#    clip has cut the scaled gradient down to 1. So the speed at which the network learns
+#    with SGD depends on a number that the scaler chooses and changes by itself. With
+#    65536, the default scale, these gradients do not fit into float16, and the step is
+#    left out.
 
 
 def start(scale=256.0):
@@ -311,7 +322,7 @@ print(f"right {lengths[0]:.3f}, wrong 1/{1 / lengths[1]:.0f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The norm before the clip, the clipped step and the gradient of the penalty are compared
+#    We compare the norm before the clip, the clipped step and the gradient of the penalty
 #    with formulas in float32, without a scaler.
 
 w = start()[0].detach()
@@ -330,8 +341,8 @@ assert abs(lengths[1] * 256 - 1) < 1e-2
 # %%
 # **Next:** For a whole loop with unequal batches, read :ref:`accumulate-in-half`. For the
 # dtype that arrives at each place, read :ref:`mixed-precision`. For the gradient penalty,
-# read :ref:`gradient-penalty`. LBFGS takes no scaler, and :ref:`optimizer-closures`
-# explains how to use it.
+# read :ref:`gradient-penalty`. LBFGS does not work with a scaler, and
+# :ref:`optimizer-closures` explains how to use it.
 #
 # .. asked: GradScaler order; unscale then clip; amp with gradient accumulation;
 #    scaler.step and scaler.update; loss scaling; clip gradients with amp

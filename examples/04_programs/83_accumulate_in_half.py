@@ -4,19 +4,19 @@ r"""
 A big batch in half precision: accumulate, unscale, clip, step
 ==============================================================
 
-The batch that you want does not fit into memory, float16 would make it fit better, and the
-paper clips the gradient. Accumulating, scaling and clipping take a few lines each in every
-tutorial, but together these lines have to stand in one particular order. Here is the whole
-training loop, with a last batch that is not full. In all of it there is one ``v``: the
-scale, divided by the number of rows.
+The batch that you want does not fit into memory. In float16 it would need less memory.
+And the paper that you follow clips the gradient. Accumulating, scaling and clipping take
+a few lines each, but if you combine them, these lines have to stand in one particular
+order. Here is the whole training loop, with a last batch that is not full. The loop has
+one ``v``: the scale, divided by the number of rows.
 """
 
 # %%
-# Our rows are points on three spirals, and a network is to learn to which spiral each point
-# belongs. There are 580 of them. We pretend that only 32 fit into memory at once (a
-# *micro-batch*), and want a step for every 128, which is four micro-batches. This does not
-# come out even: 580 rows make eighteen micro-batches, and 4 rows are left over. So the last
-# of the five steps has two full micro-batches and these 4 rows.
+# Our rows are 580 points on three spirals, and a network learns to which spiral each
+# point belongs. We pretend that only 32 rows, a *micro-batch*, fit into memory at once,
+# and want a step for every 128 rows, which are four micro-batches. The number of rows is
+# not a multiple of 128: 580 rows make eighteen micro-batches, and 4 rows are left over.
+# So the last of the five steps has two full micro-batches and these 4 rows.
 
 import torch
 from torch import nn
@@ -38,10 +38,10 @@ def spirals(rows=580, arms=3):
 # -----------
 #
 # The first function hands out the micro-batches of one step together, so that we know how
-# many rows the step has before the first ``backward``. (It keeps their rows in memory,
-# which is little. What would not fit are the graphs, and there is only one at a time.) It
-# also hands out the incomplete group at the end. Loops that step ``if (i + 1) % 4 == 0``
-# forget that one.
+# many rows the step has before the first ``backward``. It keeps all rows of a step in
+# memory, but these need little space. The graphs need much more, and there is only one
+# graph at a time. The function also hands out the incomplete group at the end, which
+# loops with ``if (i + 1) % 4 == 0`` forget.
 
 
 def in_groups(loader, size):
@@ -84,9 +84,9 @@ def train(model, loader, accumulate=4, epochs=30, dtype=torch.float16, clip=0.5)
 
 
 # %%
-# Everything up to the end of the next block can be copied in one piece. On a GPU, move the
-# model and the rows there. The scale begins at 2²⁴ and may grow after 20 steps. Both are
-# bolder than the defaults, so that something happens in a short run:
+# You can copy everything up to the end of the next block in one piece. On a GPU, move the
+# model and the rows there. The scale begins at 2²⁴ and may grow after 20 steps. Both
+# values are bolder than the defaults, so that you see the scale change in a short run:
 
 torch.manual_seed(0)  # the same weights and order on every build
 model = nn.Sequential(
@@ -97,8 +97,9 @@ loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 history = train(model, loader)
 
 # %%
-# The network learns the spirals. Above is its loss, below the scale, as a power of two.
-# Where the scale falls, a gradient was infinite or NaN, and the step was left out:
+# The network learns the spirals. The upper plot shows its loss, and the lower plot shows
+# the scale, as a power of two. Where the scale falls, a gradient was infinite or NaN, and
+# the step was left out:
 
 import matplotlib.pyplot as plt
 
@@ -117,8 +118,9 @@ title = figure.suptitle("The loss falls; the scale looks for its limit")
 
 # %%
 # The first steps are left out one after the other, because 2²⁴ is too much for float16.
-# Each halves the scale. After that the scale grows whenever twenty steps went well, until
-# it is too large again. This is how it is meant to work:
+# Each of them halves the scale. After that the scale doubles after every twenty steps
+# without an infinite gradient, until it is too large again. The scaler is meant to work
+# like this:
 
 right = (model(x).argmax(1) == y).float().mean().item()
 print(f"loss {losses[0]:.2f} at first")
@@ -130,11 +132,11 @@ print("left out at first:", left_out[:3])
 # The line with the v
 # -------------------
 #
-# It is ``scaler.scale(loss).backward()``. The scaler multiplies the loss by the scale,
-# which is the same as ``loss.backward(scale)``. And as the loss is a sum over rows, divided
-# by the rows of the whole step, each row's own loss receives the same number. **v is the
-# scale divided by the number of rows of the step.** You could keep the losses of the rows,
-# and hand it over yourself:
+# The line is ``scaler.scale(loss).backward()``. The scaler multiplies the loss by the
+# scale, which is the same as ``loss.backward(scale)``. And because the loss is a sum over
+# rows, divided by the number of rows of the whole step, the loss of each row receives the
+# same number. **v is the scale divided by the number of rows of the step.** You could
+# keep the losses of the rows, and pass this ``v`` yourself:
 
 scaler = torch.amp.GradScaler("cpu", 2.0**20)
 part_x, part_y = x[:32], y[:32]
@@ -155,10 +157,11 @@ same = [torch.allclose(a, b, rtol=1e-3) for a, b in zip(scaled, by_v, strict=Tru
 print(f"v is {v[0].item():.0f} for each row; same gradients: {all(same)}")
 
 # %%
-# Why such a large v? The loss is computed in float32, but from the logits backwards the
-# gradient is carried in float16, which has nothing between 0 and 0.00000006. Our network is
-# right about most points by now, so that its logits receive small numbers. Do more than one
-# in a hundred of them become 0 on the way, without a scale and with one?
+# Why should v be so large? The loss is computed in float32, but from the logits backwards
+# the gradient is computed in float16, which has nothing between 0 and 0.00000006. Our
+# network is right about most points by now, so that the gradients at its logits are
+# small. Does more than one in a hundred of these gradients become 0, without a scale and
+# with one?
 
 for scale in (1.0, 1024.0):
     with torch.autocast("cpu", dtype=torch.float16):
@@ -169,25 +172,28 @@ for scale in (1.0, 1024.0):
     print(f"scale {scale:4.0f}: {arrived.dtype}, {bool(lost > 0.01)}")
 
 # %%
-# At the other end float16 stops at 65504. The scale has to fit in between, and as the
-# gradients change while the network learns, the scaler keeps looking for it. bfloat16 has
-# the range of float32. ``train(..., dtype=torch.bfloat16)`` runs the same lines with a
-# scaler that is switched off, and v is one over the number of rows.
+# The largest number of float16 is 65504. So the scale may be neither too small nor too
+# large, and because the gradients change while the network learns, the scaler keeps
+# adjusting it. bfloat16 has the range of float32. ``train(..., dtype=torch.bfloat16)``
+# runs the same lines with a scaler that is switched off, and v is one over the number of
+# rows.
 #
 # What to watch for
 # -----------------
 #
-# **BatchNorm.** In training mode it computes with the rows of one micro-batch, however many
-# of them you accumulate, so such a network does not behave as it would with the big batch.
+# **BatchNorm.** In training mode BatchNorm uses the rows of one micro-batch, however many
+# micro-batches you accumulate. So a network with BatchNorm does not behave as it would
+# with the big batch.
 #
 # **A scale that falls without end.** A step that is left out now and then is normal. If the
-# data or the loss contain NaN, every step is left out, and the scale is halved until it is
-# 0. Stop when it falls below 1.
+# data or the loss contain NaN, every step is left out, and the scale is halved until
+# nothing is left of it. Stop the training when the scale falls below 1.
 #
-# **The last group.** The line of most tutorials is ``loss = criterion(...) / accumulate``,
-# the mean of a micro-batch over the number of micro-batches. For full groups it is the
-# same. In our last group it is not: there are three micro-batches and not four, and one of
-# them has only four rows. Without the scale, this is what the rows receive:
+# **The last group.** Many tutorials write ``loss = criterion(...) / accumulate``, which
+# divides the mean of a micro-batch by the number of micro-batches. For full groups this
+# gives the same ``v``. In our last group it does not: there are three micro-batches and
+# not four, and one of them has only four rows. Here is the ``v`` of the rows in each
+# micro-batch, without the scale:
 
 
 def v_of_rows(divide):
@@ -210,21 +216,23 @@ pullback.draw.bars(
 )
 
 # %%
-# With ``mean / 4`` a row of the small micro-batch counts eight times as much as the others,
-# and these count about half of what they should.
+# With ``mean / 4`` a row of the small micro-batch counts eight times as much as a row of
+# the full ones, and a row of the full ones counts about half as much as it should.
 #
 # **The group that is never stepped.** With ``if (i + 1) % 4 == 0`` the gradients of the
-# last three micro-batches stay in ``.grad``. If the next epoch begins with ``zero_grad``
-# they are lost, and else they are added to its first step (:ref:`leftover-batches`).
+# last three micro-batches stay in ``.grad``. If the next epoch begins with ``zero_grad``,
+# these gradients are lost. Otherwise they are added to its first step
+# (:ref:`leftover-batches`).
 #
-# **The order.** ``unscale_`` once, before the clip, and not in every micro-batch. A clip
-# before it looks at a norm that is larger by the scale, and so clips almost every step.
-# :ref:`grad-scaler-order` tries each of the wrong orders.
+# **The order.** Call ``unscale_`` once, before the clip, and not in every micro-batch. If
+# you clip before ``unscale_``, the norm is too large by a factor of the scale, and so
+# almost every step is clipped. :ref:`grad-scaler-order` tries three wrong orders.
 #
-# **Infinite norms.** One infinite entry in one micro-batch makes the norm infinite or NaN,
-# and costs the whole step. That is no error, so do not raise one with
-# ``error_if_nonfinite=True``. But a learning rate schedule should not count such a step.
-# You know it by the scale, which is smaller after ``update`` than it was before:
+# **Infinite norms.** One infinite entry in one micro-batch makes the norm infinite or
+# NaN, and the whole step is left out. This is normal, so do not set
+# ``error_if_nonfinite=True``, which would raise an error. But a learning rate schedule
+# should not count such a step. You recognise it by the scale, which is smaller after
+# ``update`` than before:
 
 weight = torch.ones(1, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -246,27 +254,28 @@ for gradient in (1e36, 1.0):
 #    - For each micro-batch: the sum of its losses, divided by the rows of the *whole* step;
 #      ``scaler.scale(loss).backward()``.
 #    - Once for each step: ``unscale_``, clip, ``step``, ``update``, ``zero_grad``.
-#    - The scale is a ``v``. It keeps what float16 would round to 0, and ``unscale_``
-#      divides it out again.
+#    - The scale is a ``v``. It saves gradients that float16 would round to 0, and
+#      ``unscale_`` divides by it again.
 #
 # .. admonition:: Try it
 #
 #    Take 18 rows at a time instead of 32 and accumulate 7 of them, then 290 at a time and
-#    accumulate one. What is ``v`` in the last group of an epoch, without the scale? And
-#    does the training still work?
+#    accumulate one. In each case, what is ``v`` in the last group of an epoch, without
+#    the scale? And does the training still work?
 #
 # .. dropdown:: Answer
 #
-#    With 18 rows, 580 rows are 32 full micro-batches and a rest of 4. Four groups have 7
-#    micro-batches, and the last has the remaining five, hence 4·18 + 4 = 76 rows, and
-#    each receives 1/76. With 290 every group is one micro-batch, and ``v`` is 1/290. Both
-#    learn the spirals, the second with two steps for each epoch instead of five.
+#    With micro-batches of 18 rows, the 580 rows make 32 full micro-batches and one of 4
+#    rows. Four groups have 7 micro-batches, and the last group has the remaining five. So
+#    it has 4·18 + 4 = 76 rows, and each row receives 1/76. With 290 rows at a time, every
+#    group is one micro-batch, and ``v`` is 1/290. The network learns the spirals in both
+#    cases, in the second case with two steps for each epoch instead of five.
 #
 # .. dropdown:: How we checked this page
 #
-#    For the last group, which has 68 rows, the gradient that the three micro-batches leave
-#    is compared with the gradient of all 68 rows at once, without autocast: in float32 to
-#    rounding, in the two short types to their digits.
+#    The last group has 68 rows. We compare the gradient that its three micro-batches
+#    leave with the gradient of all 68 rows at once, without autocast. In float32 they
+#    agree up to rounding, and in the two short types up to the digits of the type.
 
 order = torch.randperm(580)[512:]
 whole = torch.autograd.grad(cross_entropy(model(x[order]), y[order]), weights)

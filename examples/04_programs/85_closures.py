@@ -4,12 +4,13 @@ r"""
 How often does LBFGS run backward, and what must its closure do?
 ================================================================
 
-You fit a curve to measurements, and Adam takes a hundred steps for four parameters.
-Somebody recommends LBFGS. You change the line that makes the optimiser, and the program
-stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS looks
-at the loss at several places, up to some twenty-five times by default, and each time it
-wants the loss *and* the gradient. So you hand it a function, the *closure*, that it can
-call as often as it likes. What does the closure have to contain, and where does ``v`` go?
+You fit a curve to measurements, and Adam needs about a hundred steps for four parameters.
+Somebody recommends LBFGS. You change the line that creates the optimiser, and the program
+stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS
+evaluates the loss at several places, up to about twenty-five by default, and each time it
+needs the loss *and* the gradient. So you pass it a function, the *closure*, which it can
+call as often as it needs to. What does the closure have to contain, and where does ``v``
+go?
 """
 
 # %%
@@ -17,8 +18,9 @@ call as often as it likes. What does the closure have to contain, and where does
 # --------------------------
 #
 # The measurements are 60 positions of a swing during twenty seconds. It swings less and
-# less, and we look for four numbers, its size, decay, speed and phase. The second half was
-# measured with a worse camera, so each measurement has an error ``sigma`` of its own:
+# less, and we look for four numbers: the size, the decay, the speed and the phase of its
+# motion. The second half was measured with a worse camera, so ``sigma`` holds a separate
+# error for each measurement:
 
 import torch
 from torch.optim import LBFGS, SGD, Adam
@@ -40,12 +42,13 @@ measured = swing(true) + sigma * torch.randn(60, dtype=torch.float64)
 # The program
 # -----------
 #
-# The loss is the mean of the squared differences, each in units of its error. The outputs
-# ``y`` have the shape ``(60,)``, and so has ``v``, the gradient of the loss with respect to
-# ``y``. It is computed by hand here, to show where it goes. ``loss.backward()`` of a loss
-# with a graph would send the same ``v`` through ``y``. The closure does four things: it
-# empties ``.grad``, computes the loss, calls ``backward``, and returns the loss. This one
-# also notes every loss, so that we see how often it was called:
+# The loss is the mean of the squared differences, and each difference is divided by the
+# error of its measurement. The outputs ``y`` have the shape ``(60,)``, and ``v``, the
+# gradient of the loss with respect to ``y``, has the same shape. Here we compute ``v``
+# with a formula, to show where it goes. If the loss had a graph, ``loss.backward()``
+# would send the same ``v`` through ``y``. The closure does four things: it empties
+# ``.grad``, computes the loss, calls ``backward``, and returns the loss. Our closure also
+# stores every loss, so that we see how often it was called:
 
 
 def fit(model, theta, measured, sigma, optimizer, steps):
@@ -69,8 +72,8 @@ def fit(model, theta, measured, sigma, optimizer, steps):
 
 # %%
 # The same function serves Adam and LBFGS, because every optimiser of PyTorch accepts a
-# closure. Adam gets 200 steps, LBFGS two, with a *line search*, which tries several lengths
-# along a direction before it goes there:
+# closure. Adam gets 200 steps. LBFGS gets two, with a *line search*, which tries several
+# step lengths along a direction before it chooses one:
 
 
 def start():
@@ -99,9 +102,9 @@ for name, calls in needed.items():
     print(f"{name:5} near the least loss after about {10 * round(calls / 10)} calls")
 
 # %%
-# (The numbers of calls are rounded, because the last digits depend on the processor. With
-# five other seeds for the noise LBFGS took 18 to 24 calls, and Adam 84 to 90. With three
-# other learning rates Adam took 68 to 106.) Here is the loss of each call:
+# We round the numbers of calls, because the last digits depend on the processor. With
+# five other seeds for the noise, LBFGS needed 18 to 24 calls, and Adam 84 to 90. With
+# three other learning rates, Adam needed 68 to 106. Here is the loss of each call:
 
 import matplotlib.pyplot as plt
 
@@ -113,19 +116,20 @@ ax.legend()
 title = ax.set_title("LBFGS calls the closure many times in one step")
 
 # %%
-# Every dot is one forward pass and one ``backward``. Adam makes one of them in each step.
-# The first step of LBFGS has made nearly all of its dots. Some of these lie higher than the
-# one before, because they are trials. The line search has looked there, and has turned
-# back.
+# Every dot is one forward pass and one ``backward``. Adam calls the closure once in each
+# step, but nearly all dots of LBFGS belong to its first step. Some of these dots lie
+# higher than the dot before. They are trials of the line search, which did not stay
+# there.
 #
 # How many calls are one step?
 # ----------------------------
 #
-# To count calls exactly, we take a function that can be followed by hand,
+# To count the calls exactly, we take a function that you can compute by hand,
 # :math:`f(w)=\frac12w^\top Aw-b^\top w` from ``(2,)`` to one number. Its gradient is
-# :math:`Aw-b`, and it is least at :math:`A^{-1}b`, here at (0.2, 0.4), with the value −0.3.
-# The function ``problem`` makes an optimiser and its closure, with one mistake if you name
-# one, and the list ``calls`` notes ``w`` and the gradient of each call:
+# :math:`Aw-b`, and its minimum is at :math:`A^{-1}b`. Here this is (0.2, 0.4), and the
+# value there is −0.3. The function ``problem`` makes an optimiser and its closure. If you
+# name a mistake, the closure makes this mistake. The list ``calls`` stores ``w`` and the
+# gradient of each call:
 
 A = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
 b = torch.ones(2, dtype=torch.float64)
@@ -168,22 +172,23 @@ for optimizer, settings in (
     print(f"{name:5} {len(calls):6} {returned:8} {f(w).item():6.3f}", *settings)
 
 # %%
-# ``step`` returns the loss of the *first* call, from before it has moved anything. So if
-# you print what it returns, you are one step behind. The number of moves is limited by
-# ``max_iter``, 20 unless you say otherwise, and that of calls by ``max_eval``, 5/4 of
-# ``max_iter``. Without a line search every move has the length that ``lr`` gives it, which
-# may be far too short, as here, or too long. With ``"strong_wolfe"`` the step has nearly
-# reached −0.3 with one call more.
+# ``step`` returns the loss of the *first* call, before ``w`` has changed. So if you print
+# this loss, it is one step old. ``max_iter`` limits the number of moves, and is 20 by
+# default. ``max_eval`` limits the number of calls, and is 5/4 of ``max_iter`` by default.
+# Without a line search, ``lr`` determines the length of every move, which may be far too
+# short, as it is here, or too long. With ``"strong_wolfe"`` the step has nearly reached
+# −0.3 with one more call.
 #
 # What to watch for
 # -----------------
 #
-# **A closure without zero_grad.** The calls of one step add up in ``.grad``, and LBFGS
-# takes the sum for the gradient. If you empty ``.grad`` before ``step``, only the first
-# call is right. **New data in each call, or dropout.** LBFGS reads the curvature off two
-# gradients, so they have to be gradients of *one* function. Draw the batch outside of the
-# closure. Here are the first three calls, to the left the gradient that LBFGS was shown,
-# and to the right the one at that point:
+# **A closure without zero_grad.** The gradients of all calls in one step add up in
+# ``.grad``, and LBFGS uses the sum as if it were the gradient. If you empty ``.grad``
+# only before ``step``, the gradient of the first call is right, and no other. **New data
+# in each call, or dropout.** LBFGS computes the curvature from the difference of two
+# gradients, so they have to be gradients of the *same* function. Draw the batch outside
+# of the closure. Here are the first three calls. On the left is the gradient that LBFGS
+# was given, and on the right the true gradient at the same point:
 
 torch.manual_seed(0)  # the same noise on every build
 for wrong in (None, "zero_grad", "new batch"):
@@ -195,9 +200,9 @@ for wrong in (None, "zero_grad", "new batch"):
     print("wrong:", wrong, "loss below -0.299:", f(w).item() < -0.299)
 
 # %%
-# **A closure without backward, or without return.** Without ``backward`` the weights stay
-# where they were, and nothing raises. Without ``return`` SGD goes on as usual, and LBFGS
-# raises an error, because it needs the number:
+# **A closure without backward, or without return.** Without ``backward`` the weights do
+# not change, and there is no error. Without ``return`` SGD works as usual, but LBFGS
+# raises an error, because it needs the value of the loss:
 
 for optimizer in (SGD, LBFGS):
     for wrong in ("backward", "return"):
@@ -209,10 +214,11 @@ for optimizer in (SGD, LBFGS):
             print(optimizer.__name__, wrong, error)
 
 # %%
-# **A loss that does not belong to v.** The line search compares the values that you return
-# with the slopes that ``backward`` has left. If you compute ``v`` yourself, it has to be
-# the gradient of *this* loss, and not of its half or of a sum in place of a mean. Nothing
-# raises. With half of the ``v`` our swing is found all the same, but after more calls:
+# **A loss that does not belong to v.** The line search compares the values that you
+# return with the gradients that ``backward`` has computed. If you compute ``v`` yourself,
+# it has to be the gradient of *this* loss, and not, for example, of half the loss, or of
+# a sum where the loss is a mean. There is no error. With half of ``v``, LBFGS finds the
+# same result for our swing, but it needs more calls:
 
 
 def calls_of_fit(factor):
@@ -231,12 +237,13 @@ print("the same result:", torch.allclose(at_right, at_half, atol=1e-3))
 print("more than half again as many calls:", len(with_half) > 1.5 * len(with_right_v))
 
 # %%
-# (With four other seeds for the noise it took between 1.8 and 2.5 times as many.)
+# With four other seeds for the noise it needed between 1.8 and 2.5 times as many calls.
 #
-# **Four more refusals.** The first is the one from the top of the page, no closure. The
-# second comes from a loss that was computed outside, whose graph the first call has used
-# up. The third is a ``GradScaler``, which allows no closure. And in ``inference_mode``
-# ``step`` cannot turn recording on:
+# **Four more errors.** The first is the error from the top of the page: there is no
+# closure. The second comes from a loss that was computed outside of the closure, because
+# the first call has freed its graph. The third comes from a ``GradScaler``, which does
+# not allow closures. The fourth appears in ``inference_mode``, where ``step`` cannot turn
+# recording on:
 
 w, calls, opt, closure = problem(LBFGS)
 outside, scaler = f(w), torch.amp.GradScaler("cpu")
@@ -252,11 +259,11 @@ for attempt in (
         print(str(error).partition(" (or")[0])
 
 # %%
-# **Is step recorded, and does the closure need enable_grad?** Neither. ``step`` makes no
-# graph of what it does itself, and it turns recording on for its closure, even where you
-# have turned it off. It changes ``w`` in place. So ``w`` stays a :term:`leaf`, its version
-# counts up, and a graph that has saved the old ``w`` refuses a later ``backward``
-# (:ref:`in-place`):
+# **Is step recorded, and does the closure need enable_grad?** The answer to both is no.
+# ``step`` does not record its own operations, and it turns recording on for its closure,
+# even where you have turned it off. It changes ``w`` in place. So ``w`` stays a
+# :term:`leaf`, its version number increases, and a later ``backward`` through a graph
+# that has saved the old ``w`` raises an error (:ref:`in-place`):
 
 w, calls, opt, closure = problem(SGD, lr=0.1)
 before = (w**2).sum()
@@ -272,13 +279,14 @@ except RuntimeError as error:
 # A derivative through the step
 # -----------------------------
 #
-# Sometimes you want the opposite, a gradient that goes *through* the step, to its learning
-# rate or to the weights that it began with. With ``differentiable=True`` the step is
-# recorded. ``w`` must not be a leaf then, and its ``.grad`` needs a graph, so it is made
-# with ``create_graph=True``. The step still changes ``w`` in place, and the graph of the
-# loss has saved ``w``. So give the loss a clone. (LBFGS has no such flag.) Here a step is
-# made on :math:`w^3` from 2, with the rate 0.1, and we ask for the slopes of :math:`w^2`
-# after it, with respect to the start and to the rate, without and with the clone:
+# Sometimes you want the opposite, a gradient that goes *through* the step, to its
+# learning rate or to the weights before the step. With ``differentiable=True``, a flag
+# that LBFGS does not have, the step is recorded. Then ``w`` must not be a leaf, and its
+# ``.grad`` needs a graph, so you compute it with ``create_graph=True``. The step still
+# changes ``w`` in place, but the graph of the loss has saved ``w``. So pass a clone of
+# ``w`` to the loss. Here we make one step on :math:`w^3` from 2, with the rate 0.1. Then
+# we compute the slopes of :math:`w^2` with respect to the start and to the rate, first
+# without the clone and then with it:
 
 
 def through(start, rate, copy):
@@ -301,13 +309,13 @@ for copy in (False, True):
 # .. admonition:: Try it
 #
 #    A call of your model takes a minute, and you would like to make at most four calls in
-#    each step. You set ``max_eval=4``. Is that what you get?
+#    each step. You set ``max_eval=4``. Do you get at most four calls?
 #
 # .. dropdown:: Answer
 #
-#    Without a line search it is. With one, ``max_eval`` is looked at only between two
-#    searches, and a search that has begun is finished. For our swing that makes a fifth
-#    call:
+#    Without a line search you do. With a line search, LBFGS checks ``max_eval`` only
+#    between two searches, and finishes a search that it has begun. For our swing this
+#    leads to a fifth call:
 
 for search in (None, "strong_wolfe"):
     theta = start()
@@ -317,10 +325,10 @@ for search in (None, "strong_wolfe"):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The ``v`` of the program is compared with what ``loss.backward()`` gives, and the
-#    numbers that were found with the true ones. The least point of the quadratic function
-#    is compared with a direct solution, and the slopes through the step with difference
-#    quotients of the step in plain numbers.
+#    We compare the gradient from the ``v`` of the program with the gradient from
+#    ``loss.backward()``, and the numbers that LBFGS found with the true ones. We compare
+#    the minimum of the quadratic function with a direct solution, and the slopes through
+#    the step with difference quotients, computed with a plain formula for the step.
 
 
 def plain(w, rate):
@@ -344,9 +352,9 @@ assert len(with_half) > 1.5 * len(with_right_v)
 
 # %%
 # **Next:** :ref:`gradient-doubled` explains why gradients add up. To differentiate with
-# respect to the settings of a training, through many steps or none, read
-# :ref:`hypergradients`. For the limit of many steps, read :ref:`implicit-differentiation`.
-# For a stale copy of a weight, read :ref:`mixed-precision`.
+# respect to the settings of a training, read :ref:`hypergradients`. For the limit of many
+# steps, read :ref:`implicit-differentiation`. For a stale copy of a weight, read
+# :ref:`mixed-precision`.
 #
 # .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;
 #    closure and zero_grad; line search; fit a curve with LBFGS

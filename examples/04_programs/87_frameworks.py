@@ -5,22 +5,22 @@ Accelerate or Lightning calls backward for me: where does v go?
 ===============================================================
 
 Your training loop ended in ``y.backward(v)``, because the slope of the cost came from a
-program that PyTorch cannot look into. Now the loop has been moved to Accelerate, Lightning
-or DeepSpeed, and the framework calls ``backward``. Is there still a place for ``v``? There
-is: Accelerate and Lightning pass your keyword arguments on to ``backward``, and if a
-framework takes nothing but a scalar loss, you can fold ``v`` into such a loss. But look at
-what the frameworks do on the way. In our case the training suddenly goes four times as
-slowly.
+program that PyTorch cannot differentiate. Now you have moved the loop to Accelerate,
+Lightning or DeepSpeed, and the framework calls ``backward``. Where do you pass ``v`` now?
+Accelerate and Lightning pass your keyword arguments on to ``backward``, and if a
+framework accepts only a scalar loss, you can fold ``v`` into a scalar. But a framework
+may also change the gradient on the way. Here the same training suddenly takes about four
+times as many steps.
 """
 
 # %%
 # A slope from outside
 # --------------------
 #
-# A network gets two numbers for each sample and proposes a setting ``y`` of a machine. Only
-# a simulator, which is a function in NumPy here, knows what a setting costs. It returns the
-# mean cost of a batch, and the slope of this mean with respect to each setting. This slope
-# has the shape ``(B, 1)``, like ``y``, and is the ``v`` to pass:
+# A network gets two numbers for each sample and proposes a setting ``y`` of a machine.
+# Only a simulator, which is a function in NumPy here, knows what a setting costs. It
+# returns the mean cost of a batch, and the slope of this mean with respect to each
+# setting. This slope has the shape ``(B, 1)``, like ``y``, and you pass it as ``v``:
 
 import numpy as np
 import torch
@@ -34,12 +34,12 @@ def simulator(x, y):
 
 
 # %%
-# This page installs no framework. Here are two classes with the names, the arguments and
-# the one line of theirs that matters here, as the sources of Accelerate 1.15 and
-# Lightning 2.6 have it, where neither a scaler nor DeepSpeed is used. (Lightning's
-# ``LightningModule.manual_backward`` does the same as ``Fabric.backward``.) With the real
-# ones in their place, on a CPU, this page has printed the same numbers. If you have them,
-# import them instead of the two classes:
+# You need not install a framework for this page. Instead, it has two classes with the
+# same names and arguments as in Accelerate 1.15 and Lightning 2.6. They contain the one
+# line from their sources that matters here, for the case that neither a scaler nor
+# DeepSpeed is used. Lightning's ``LightningModule.manual_backward`` does the same as
+# ``Fabric.backward``. With the real classes, on a CPU, this page printed the same
+# numbers. If you have the frameworks, import them instead of the two classes:
 
 
 class Accelerator:  # from accelerate import Accelerator
@@ -59,10 +59,10 @@ class Fabric:  # from lightning.fabric import Fabric
 # The program
 # -----------
 #
-# Each step adds up the gradients of four small batches. The way to call ``backward`` is an
-# argument, and all the rest stays the same. The function returns, for each step, the cost
-# that the simulator has named, and the scalar :math:`\sum_i y_iv_i`, which we shall need
-# soon:
+# Each step adds up the gradients of four small batches. The argument ``backward`` is the
+# function that calls ``backward``, and everything else stays the same. For each step,
+# ``train`` returns the cost from the simulator, and the scalar :math:`\sum_i y_iv_i`,
+# which we shall need soon:
 
 
 def train(backward, steps=60, seed=0):
@@ -84,8 +84,8 @@ def train(backward, steps=60, seed=0):
 
 
 # %%
-# Now the loop is moved, and nothing else is changed. The keyword of ``Tensor.backward`` is
-# called ``gradient``, and both frameworks hand it on:
+# Now we move the loop to each framework, and change nothing else. The keyword of
+# ``Tensor.backward`` is called ``gradient``, and both frameworks pass it on:
 
 accelerator = Accelerator(gradient_accumulation_steps=4)
 fabric = Fabric()
@@ -103,22 +103,22 @@ for name, history in trained.items():
     print(f"{name:28} {5 * round(needed[name] / 5)}")
 
 # %%
-# Fabric makes no difference. Accelerate has trained more slowly, and nothing has raised.
-# (With five other seeds it took 9 to 13 steps, and 34 to 49 with Accelerate.) It divides
-# the loss by the number of accumulation steps, whether you pass a ``v`` or not, and so it
-# divides ``y`` here, which is the same as to divide ``v``. For a *mean* over the four
-# batches this is what you want, and then you must not divide a second time. Our old loop
-# had a *sum*, and its learning rate was chosen for it. So multiply ``v`` by four, and the
-# training is the old one. (With Adam you would hardly notice, since it divides out the
-# length of the gradient.)
+# With Fabric the training is the same. With Accelerate it is slower, and there is no
+# error. With five other seeds it needed 9 to 13 steps without Accelerate, and 34 to 49
+# with it. Accelerate divides the loss by the number of accumulation steps, whether you
+# pass a ``v`` or not. Here it divides ``y``, which has the same effect as dividing ``v``.
+# If you want a *mean* over the four batches, this is right, and you must not divide a
+# second time. But our old loop used a *sum*, and its learning rate was chosen for the
+# sum. So multiply ``v`` by four, and you get the old training back. With Adam you would
+# hardly notice the difference, since Adam divides by the length of past gradients.
 #
 # Where only a scalar is taken: fold v into one
 # ---------------------------------------------
 #
-# What you return from ``training_step`` in Lightning, what a Trainer calls the loss, and
-# what DeepSpeed's ``engine.backward`` takes, all have to be a single number. This function
-# makes one. Its gradient is :math:`v^\top J`, as long as ``v`` is a constant, and that is
-# why the ``detach`` is in it:
+# Some frameworks accept only a single number: Lightning as the return value of
+# ``training_step``, a Trainer as the loss, and DeepSpeed as the argument of
+# ``engine.backward``. The function ``folded`` returns such a number. Its gradient is
+# :math:`v^\top J` if ``v`` is a constant, and the ``detach`` makes ``v`` a constant:
 
 
 def folded(y, v):
@@ -135,8 +135,8 @@ same = torch.allclose(by_scalar, trained["y.backward(v)"], rtol=1e-3, atol=1e-3)
 print("the same training:", same)
 
 # %%
-# But now the framework shows you a number that it takes for the loss, and this is the
-# *folded* scalar. Here it is below the true cost:
+# But now the framework shows you the *folded* scalar as the loss. In the figure it is
+# below the true cost:
 
 import matplotlib.pyplot as plt
 
@@ -152,17 +152,18 @@ below.set(xlabel="step", title="What the framework would log: the folded scalar"
 line = below.axhline(0, color="grey", linewidth=0.8)
 
 # %%
-# Above, the cost falls, and more slowly where Accelerate has divided. Below, the folded
-# scalar falls at first and then *rises*, in the same training in which the cost falls. Only
-# its gradient means something. Its value does not, so log your own cost, and do not let an
-# early stop or a scheduler look at the scalar.
+# In the upper plot the cost falls, and it falls more slowly where Accelerate has divided
+# ``v``. In the lower plot the folded scalar falls at first and then *rises*, although the
+# cost falls all the time. Only the gradient of the scalar has a meaning, and its value
+# has none. So log the true cost, and do not use the scalar for early stopping or for a
+# scheduler.
 #
 # In numbers that you can check
 # -----------------------------
 #
-# With x = (1, 2), :math:`y=x^2` and v = (1, 10) the gradient is :math:`2xv`, which is
-# (2, 40). Here is what arrives in ``x.grad`` by each way. (``retain_graph=True`` is a
-# keyword of ``Tensor.backward`` as well.)
+# With x = (1, 2), :math:`y=x^2` and v = (1, 10) the gradient is :math:`2xv`, which is (2,
+# 40). We call ``backward`` in each way and print ``x.grad``. ``retain_graph=True`` is
+# also a keyword of ``Tensor.backward``, and is passed on, too:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0])
@@ -185,9 +186,10 @@ print("folded            ", received(lambda y: scalar_only(folded(y, v))))
 # What to watch for
 # -----------------
 #
-# **A second Accelerator changes the first.** All Accelerators of a process share the number
-# of accumulation steps, and the last one that is made sets it. So make one, and hand it
-# on. Here is what ours does before another is made, and after:
+# **A second Accelerator changes the first.** All Accelerators of a process share the
+# number of accumulation steps, and the Accelerator that you create last sets this number.
+# So create one Accelerator and pass it to all functions that need it. Here is ``x.grad``
+# from our Accelerator, before and after we create a second one:
 
 before = received(accelerator.backward, gradient=v)
 Accelerator()  # somewhere else in the program, without accumulation
@@ -196,16 +198,17 @@ print(before, after)
 accelerator = Accelerator(gradient_accumulation_steps=4)
 
 # %%
-# **Does Lightning divide, too?** With ``accumulate_grad_batches=4`` it divides what
-# ``training_step`` returns. ``manual_backward`` and ``Fabric.backward`` divide nothing. If
-# you want the mean there, pass ``v / 4``:
+# **Does Lightning divide, too?** With ``accumulate_grad_batches=4`` Lightning divides the
+# loss that ``training_step`` returns. ``manual_backward`` and ``Fabric.backward`` do not
+# divide it. If you want the mean with these two, pass ``v / 4``:
 
 print(received(fabric.backward, gradient=v / 4))
 
 # %%
-# **grad can be implicitly created only for scalar outputs**, from inside of the framework.
-# A ``training_step`` has returned a loss for each sample, and nobody there passes a ``v``.
-# Return the mean, or ``folded`` with your own weights:
+# **grad can be implicitly created only for scalar outputs**, from inside the framework.
+# You get this error if ``training_step`` returns a loss for each sample, because the
+# framework does not pass a ``v``. Return the mean, or use ``folded`` with your own
+# weights:
 
 try:
     received(fabric.backward)
@@ -213,16 +216,16 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A v that comes from the model.** Without ``detach`` it is differentiated as well, and x
-# gets another gradient (:ref:`v-depends-on-x`). Here is the product with v = y, first
-# without and then with the ``detach``:
+# **A v that comes from the model.** Without ``detach``, ``v`` is differentiated as well,
+# and x gets a different gradient (:ref:`v-depends-on-x`). Here is the gradient with v =
+# y, first without and then with the ``detach``:
 
 print(received(lambda y: scalar_only((y * y).sum())))
 print(received(lambda y: scalar_only(folded(y, y))))
 
 # %%
-# **Several outputs** add up. ``folded(y, v) + folded(z, w)`` has the gradient of
-# ``torch.autograd.backward([y, z], [v, w])``:
+# **Several outputs.** Add their folded scalars. ``folded(y, v) + folded(z, w)`` gives the
+# same gradient as ``torch.autograd.backward([y, z], [v, w])``:
 
 x.grad = None
 scalar_only(folded(x**2, v) + folded(x**3, torch.ones(2)))
@@ -232,10 +235,11 @@ print(torch.equal(of_scalar, x.grad))
 
 # %%
 # **With a scaler.** In float16 both frameworks multiply the loss by a large number first,
-# and divide the gradients before the step. They do it with a tensor as well, so ``v`` still
-# passes. But you must not read ``.grad`` in between. And ``torch.autograd.grad`` knows
-# nothing of the scale, so penalties of your own need theirs (:ref:`mixed-precision`). Here
-# is what ``.grad`` holds with a scale of 1024, beside what ``autograd.grad`` returns:
+# and divide the gradients by it before the step. They can multiply a tensor ``y``, too,
+# so you can still pass ``v``. But do not use ``.grad`` in between, because it is still
+# scaled. ``torch.autograd.grad`` does not use the scale, so if you write a penalty, you
+# have to scale it yourself (:ref:`mixed-precision`). Here is ``.grad`` with a scale of
+# 1024, and then the result of ``autograd.grad``:
 
 scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
 scaled = received(lambda y: scaler.scale(y).backward(v))
@@ -243,26 +247,28 @@ scaled = received(lambda y: scaler.scale(y).backward(v))
 print(scaled, own.tolist())
 
 # %%
-# **A mean over tokens.** The Trainer's loss with accumulation is not that of the large
-# batch, if each small batch has its own mean. It should be divided by all tokens of the
-# step, which transformers calls ``num_items_in_batch``. A loss of your own that ignores
-# this number is a mean of means (:ref:`token-mean`).
+# **A mean over tokens.** If each small batch has its own mean, the accumulated loss in
+# the Trainer is not the loss of the large batch. The sum of the losses should be divided
+# by the number of all tokens in the step. transformers passes this number as
+# ``num_items_in_batch``. If you write your own loss and ignore this number, you get a
+# mean of means (:ref:`token-mean`).
 #
 # **After engine.backward(loss) of DeepSpeed every p.grad is None.** ZeRO has moved the
-# gradients to where each process keeps its part. ``deepspeed.utils.safe_get_full_grad(p)``
-# brings one back. It is to be called in all processes, between ``backward`` and ``step``.
+# gradients into its own buffers, in which each process keeps its part.
+# ``deepspeed.utils.safe_get_full_grad(p)`` returns the gradient of ``p``. Call it in all
+# processes, between ``backward`` and ``step``.
 #
 # .. admonition:: Try it
 #
-#    Your four small batches have 2, 2, 2 and 1 rows, and you want the gradient of the mean
-#    over all seven. The framework divides by four. Which ``v`` do you pass for a batch of n
-#    rows, if ``v`` belongs to a sum over rows at first?
+#    Your four small batches have 2, 2, 2 and 1 rows, and you want the gradient of the
+#    mean over all seven. The framework divides by four. Suppose that ``v`` is right for a
+#    sum over rows. By which factor do you multiply it for a batch of n rows?
 #
 # .. dropdown:: Answer
 #
-#    ``v * 4 / 7``. The 4 takes back what the framework divides by, and the 7 makes the mean
-#    over all rows. (With the mean of each batch, ``v / n``, the single row of the last one
-#    would count twice as much as each of the others.)
+#    Pass ``v * 4 / 7``. The 4 cancels the division by the framework, and the 7 turns the
+#    sum into the mean over all rows. With ``v / n``, the mean of each batch, the single
+#    row of the last batch would count twice as much as each of the others.
 
 rows = torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0]])
 w = torch.ones(1, requires_grad=True)
@@ -279,10 +285,10 @@ for name, factor in {"v * 4 / 7": lambda n: 4 / 7, "v / n": lambda n: 1 / n}.ite
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Every way is compared with the formula :math:`2xv`, and four accumulated calls with one
-#    of their mean. The slope of the simulator is compared with differences. That four times
-#    ``v`` repeats the old training, and that the folded scalar rises while the cost falls,
-#    is asserted.
+#    We compare the result of every way with the formula :math:`2xv`, and four accumulated
+#    calls with the gradient of their mean. We compare the slope of the simulator with
+#    difference quotients. We also assert that four times ``v`` gives the old training
+#    again, and that the folded scalar rises while the cost falls.
 
 by_hand = (2 * x * v).detach()
 for found in (

@@ -5,7 +5,7 @@ Case studies in three questions
 ===============================
 
 Here are three questions. Answer each of them before you run the cell below it. The cell
-compares the answers that people give, and shows which one is right.
+compares possible answers, and shows which one is right.
 """
 
 # %%
@@ -25,7 +25,7 @@ quarter = torch.full((4,), 0.25)
 answers = {"ones": torch.ones(4), "a quarter each": quarter, "a single 1/4": quarter[0]}
 
 # %%
-# Run it:
+# We try each of the three:
 
 
 def outcome(v):
@@ -40,13 +40,15 @@ outcomes = {name: outcome(v) for name, v in answers.items()}
 print(outcomes)
 
 # %%
-# A quarter in each place; the single number has the wrong shape. (:ref:`loss-as-v`)
+# A quarter in each place gives the mean. The single number has the wrong shape
+# (:ref:`loss-as-v`).
 #
 # 2. A number from SciPy
 # ----------------------
 #
-# A SciPy routine gives you a loss and its gradient with respect to ``y`` as an array. Must
-# the routine be rewritten in torch before you can train the network that made ``y``?
+# A SciPy routine gives you a loss and its gradient with respect to ``y`` as an array. Do
+# you have to rewrite the routine in torch before you can train the network that computed
+# ``y``?
 
 y = torch.tanh(data @ w / 10)
 array = 2 * (y.detach().numpy() - 1)  # the gradient of sum (y - 1)^2, in NumPy
@@ -58,7 +60,7 @@ from_array, w.grad = w.grad, None
 print(torch.allclose(from_array, in_torch))
 
 # %%
-# No: its gradient *is* the ``v``. (:ref:`external-loss`)
+# You do not, because the gradient from the routine *is* the ``v`` (:ref:`external-loss`).
 #
 # 3. Two losses, two calls
 # ------------------------
@@ -80,14 +82,15 @@ def one_by_one(l1, l2):
 
 
 # %%
-# The hook on what the losses share counts how often it is walked:
+# A hook on the shared part counts how often a gradient goes through it:
 
 once = gradient_and_visits(lambda l1, l2: (l1 + l2).backward())
 twice = gradient_and_visits(one_by_one)
 print(torch.equal(once[0], twice[0]), once[1], twice[1])
 
 # %%
-# In the work only: the shared part is walked once or twice. (:ref:`several-losses`)
+# They differ only in the work. With the sum, the backward pass goes through the shared
+# part once, and with two calls twice (:ref:`several-losses`).
 #
 # The answers, checked:
 

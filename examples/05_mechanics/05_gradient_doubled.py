@@ -6,9 +6,9 @@ Why did my gradient double?
 
 You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
 ``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
-``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
-the gradient is still twice what you expect, look for a tensor that is used twice. If you
-find one, the gradient is right.
+``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer.
+If the gradient is still twice what you expect, look for a tensor that is used twice. Its
+gradient is the sum over both uses, and this sum is right.
 """
 
 # %%
@@ -62,9 +62,9 @@ def train(empty):
 print(train(empty=False), train(empty=True), sep="\n")
 
 # %%
-# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both places are right.
-# A call between ``backward`` and ``step`` is wrong, because then ``step`` finds no
-# gradient. There is no message, and the weight stays where it is:
+# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both places are
+# right. Between ``backward`` and ``step`` the call is wrong, because ``step`` then finds
+# no gradient. There is no message, and the weight stays where it is:
 
 w = torch.tensor(0.0, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.25)
@@ -74,8 +74,9 @@ optimizer.step()
 w.item()
 
 # %%
-# *optimizer.zero_grad() or model.zero_grad()?* Each of them empties the gradients of the
-# parameters that it has. If the optimizer has only some parameters of the model, the
+# *optimizer.zero_grad() or model.zero_grad()?* The first empties the gradients of the
+# parameters that the optimizer was given, and the second empties the ``.grad`` of all
+# parameters of the model. If the optimizer has only some parameters of the model, the
 # gradients of the other parameters keep adding up. Here the optimizer has only the bias,
 # and so the gradient of the weight keeps adding up:
 
@@ -156,11 +157,11 @@ weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# Accumulation is useful when a batch is too large and has to be processed in two halves. Do
-# not call ``zero_grad`` between the halves. If the loss is a mean, divide the loss of each
-# half by 2. In every case, clip the gradient *once*, at the end. If you clip after each
-# half, clipping may shrink the gradient of the first half before you add that of the
-# second, and then the sum points in another direction:
+# Accumulation is useful when a batch is too large and has to be processed in two halves.
+# Do not call ``zero_grad`` between the halves. If the loss is a mean, divide the loss of
+# each half by 2. Whether it is a mean or a sum, clip the gradient *once*, after the last
+# half. If you clip after each half, clipping may shrink the first gradient before you add
+# the second one, and then the sum points in another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

@@ -4,23 +4,24 @@ r"""
 My gradient is off by a factor of 2, N, -1 or 65536: where does it come from?
 =============================================================================
 
-You compare a gradient with your own formula, and the two differ by a factor. A factor of 2
-most often comes from a half that is in your formula but not in ``mse_loss``. A factor of N
-means a sum in place of a mean, −1 a wrong sign, and 65536 a loss scale that was never
-divided out. For any other factor, divide the gradient that you have by the one you expect,
-entry by entry. If the quotient is the same number everywhere, it is a factor of the loss or
-of ``v``. If each row of the gradient with respect to the input has its own quotient, that
-quotient is the weight of the sample. If each column has its own quotient, that quotient
-comes from the scale of that input. If there is no pattern, you are differentiating a
-different function, or the same function at a different point.
+You compare a gradient with your own formula, and the two differ by a factor. A factor of
+2 most often comes from a half that is in your formula but not in ``mse_loss``. A factor
+of N means a sum in place of a mean, −1 a wrong sign, and 65536 a loss scale that was
+never divided out. For any other factor, divide the gradient that you have by the gradient
+that you expect, entry by entry. If the quotient is the same number everywhere, it is a
+factor of the loss or of ``v``. If each row of the gradient with respect to the input has
+its own quotient, that quotient is the weight of the sample. If each column has its own
+quotient, that quotient comes from the scale of that input. If there is no pattern, you
+are differentiating a different function, or the same function at a different point.
 """
 
 # %%
 # We take a linear model with four samples. ``data`` has shape ``(4, 3)``, ``w`` has shape
-# ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. The expected gradient is that
-# of :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
-# divides a gradient by the expected one and says whether all quotients agree. If you use
-# ``ratio`` yourself, leave out the entries where the expected gradient is 0:
+# ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. We expect the gradient of
+# :math:`\frac1N\sum_i\frac12r_i^2`, which is :math:`\frac1NX^\top r` when we work it out
+# by hand. ``ratio`` divides a gradient by the expected one and says whether all quotients
+# agree. If you use ``ratio`` yourself, leave out the entries where the expected gradient
+# is 0:
 
 import torch
 from torch.nn import functional as F
@@ -75,8 +76,8 @@ for name, g in found.items():
 # :ref:`across-processes`. A mean over *all* entries of an output of shape ``(4, 2)``
 # divides by 8, where N = 4 was meant. A factor of 0.01745, which is π/180, comes from
 # degrees in place of radians, and a factor of 57.3, which is 180/π, from the opposite
-# mix-up. Here are the factor that comes from the mean over all entries, and the factor that
-# comes from using degrees:
+# mix-up. We print the factor for the mean over all entries, and then the factor for
+# degrees:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)
@@ -163,8 +164,8 @@ print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by
 # %%
 # Your formula itself may be wrong, too. Difference quotients use neither the formula nor
 # autograd. As a check, we compare the quotients of each loss, in float64, with autograd.
-# They agree, so each factor above does come from the loss. And the first loss has the
-# gradient that was expected:
+# The quotients agree with autograd, so each factor above does come from the loss. The
+# last line checks that the first loss has the expected gradient:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():

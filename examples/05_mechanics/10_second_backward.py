@@ -5,18 +5,20 @@ Why "backward through the graph a second time"?
 ===============================================
 
 A training loop works for one step, and the second step stops with this message. The first
-``backward`` has freed the values that the graph had saved, and the second has come to the
-same nodes again. Which tensor do the two have in common?
+``backward`` has freed the values that the graph had saved, and the second call has
+reached the same nodes again. So look for a tensor through which both calls walk back:
 
-- Two losses of one step share a part: ``(a + b).backward()`` (Cause 1).
-- A state that each step assigns again from its old value, ``state = cell(x, state)``: write
-  ``state = state.detach()`` before it (Cause 2).
-- A tensor that was computed *once*, before the loop or in ``__init__``, from what is
-  trained: move its lines into the loop, or to ``forward`` (Cause 3).
+- If two losses of one step share a part of the network, add them: ``(a + b).backward()``
+  (Cause 1).
+- If each step computes a state from the old state, as in ``state = cell(x, state)``,
+  write ``state = state.detach()`` before this line (Cause 2).
+- If a tensor was computed from the parameters *once*, before the loop or in ``__init__``,
+  move the lines that compute it into the loop, or into ``forward`` (Cause 3).
 
-Causes 2 and 3 look alike: both fail in the second step, never in the first. What tells them
-apart is where the tensor is assigned. The message suggests ``retain_graph=True``, and that
-is seldom what you need.
+Causes 2 and 3 look alike: both fail in the second step, never in the first. To tell them
+apart, look where the tensor is assigned: with Cause 2 it is assigned in the loop, and
+with Cause 3 before the loop. The message suggests ``retain_graph=True``, but you seldom
+need it.
 """
 
 # %%
@@ -39,9 +41,9 @@ except RuntimeError as error:
 # Find the node that was used up
 # ------------------------------
 #
-# The message does not say which operation it is about. But you can ask the nodes of the
-# graph. A node whose saved values are gone refuses to show them, whether the operation is
-# one of PyTorch's own or a custom function:
+# The message does not name the operation. But you can ask the nodes of the graph. A node
+# whose saved values are gone refuses to show them, whether the operation belongs to
+# PyTorch or is a custom function:
 
 
 def gone(node):
@@ -72,13 +74,14 @@ def spent(loss):
 spent(y)
 
 # %%
-# The names tell which line: ``PowBackward0`` is a power, ``ExpBackward0`` the line with
-# ``exp``. Where that line stands, in the loop or before it, says which cause is yours.
+# The names help you to find the line: ``PowBackward0`` belongs to a power, and
+# ``ExpBackward0`` to a call of ``exp``. Whether this line stands in the loop or before it
+# tells you which cause you have.
 #
-# *Why does it work with + and fail with \*?* A sum, a difference or a view saves nothing,
-# so nothing is missing the second time, and there is no error. That does not make it right.
-# The gradient of ``x + x`` is 2, and after two calls the ``.grad`` holds 4, because
-# ``backward`` adds to it:
+# *Why does it work with + and fail with \*?* A sum, a difference or a view saves no
+# values, so nothing is missing the second time, and there is no error. But the second
+# call adds its gradient to ``.grad``. The gradient of ``x + x`` is 2, and after two calls
+# ``x.grad`` holds 4:
 
 for operation in [torch.sum, torch.neg, torch.ravel, torch.exp, torch.abs, torch.tanh]:
     x = torch.tensor(3.0, requires_grad=True)
@@ -94,9 +97,9 @@ x.grad
 # Cause 1: two losses, one trunk
 # ------------------------------
 #
-# Both losses lead through ``h``, the trunk of the network. The first call frees what the
-# trunk has saved. The second call would need it again, for the :math:`\tanh` and for the
-# product:
+# Both losses lead through ``h``, the trunk of the network. The first call frees the
+# values that the trunk has saved. The second call would need these values again, for the
+# :math:`\tanh` and for the product:
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 h = torch.tanh(w * w)
@@ -105,9 +108,9 @@ first.backward()
 spent(second)
 
 # %%
-# The best remedy is a single call. Add the losses, or hand both of them to
-# ``autograd.grad`` or ``autograd.backward``, which walks through the trunk once and adds
-# the two up for you:
+# The best remedy is a single call. Add the losses, or pass both of them to
+# ``autograd.grad`` or ``autograd.backward``. These functions walk through the trunk once,
+# and add the two gradients up for you:
 
 h = torch.tanh(w * w)
 (together,) = torch.autograd.grad([h.sum(), (h**2).sum()], w)
@@ -123,16 +126,17 @@ h = torch.tanh(w * w)
 print(torch.allclose(a + b, together))
 
 # %%
-# A GAN is a case of this kind, too. The critic's loss and the generator's loss both lead to
-# the generator, through the same ``fake``. With ``critic(fake.detach())`` the critic's loss
-# ends at ``fake``, where it should (:ref:`no-grad-detach`).
+# A GAN is a case of this kind, too. The critic's loss and the generator's loss both lead
+# to the generator, through the same ``fake``. With ``critic(fake.detach())`` the gradient
+# of the critic's loss ends at ``fake``, as it should (:ref:`no-grad-detach`).
 #
 # Cause 2: a state carried from step to step
 # ------------------------------------------
 #
-# *It fails on the second batch, never on the first.* (So does Cause 3.) A recurrent network
-# hands its hidden state from one step to the next, and the state brings the whole graph of
-# the step before with it. That graph has been walked, and its values are gone:
+# *It fails on the second batch, never on the first.* Cause 3 has the same symptom. A
+# recurrent network hands its hidden state from one step to the next, and the state brings
+# the whole graph of the step before with it. That graph has been walked, and its values
+# are gone:
 
 torch.manual_seed(0)  # the same weights on every build
 cell = torch.nn.RNNCell(2, 3)
@@ -158,13 +162,13 @@ except RuntimeError as error:
     print(textwrap.shorten(str(error), 90))
 
 # %%
-# What you want is to keep the numbers of the state and to drop its graph, and ``detach()``
-# does that. (Has your state a parameter in it that is to be trained, and was it computed
-# from it once? Then ``detach`` stops its learning: see Cause 3.) If the state is a tuple,
-# as in an LSTM, detach each part. The gradient then stops at the border between two steps,
-# which is called truncated backpropagation. Mind that ``detach()`` returns a new tensor and
-# leaves the old one as it is. If a helper such as ``repackage_hidden`` drops what
-# ``detach()`` returns, nothing is cut:
+# You want to keep the numbers of the state and to drop its graph, and ``detach()`` does
+# this. But if the state was computed from a parameter once, and you want to train this
+# parameter, ``detach`` stops it from learning, as Cause 3 shows. If the state is a tuple,
+# as in an LSTM, detach each part. The gradient then stops at the border between two
+# steps, which is called truncated backpropagation. Mind that ``detach()`` returns a new
+# tensor and leaves the old one as it is. If a helper such as ``repackage_hidden`` throws
+# away the tensor that ``detach()`` returns, nothing is cut:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -179,26 +183,28 @@ spent(cell(steps[0], state.detach()).sum())
 # ------------------------------------------
 #
 # *It fails on the second batch, never on the first*, as with Cause 2. Move the line that
-# computes it into the loop, or from ``__init__`` to ``forward``, so that each ``backward``
-# gets a fresh graph.
+# computes the tensor into the loop, or from ``__init__`` to ``forward``, so that each
+# ``backward`` gets a fresh graph.
 #
 # A filter, a normalised weight, a penalty on the weights or a table of positions was
 # computed from the weights once, before the loop or in the ``__init__`` of a module, and
-# each turn of the loop uses it. The first ``backward`` frees its graph.
-# ``retain_graph=True`` does not mend this. If the graph has saved a weight, as the graph of
-# a penalty has, the next error is about an edit in place (:ref:`in-place`). If it has not,
-# there is no error, but the value stays the one from before the first step
-# (:ref:`same-calls`). ``detach`` silences the message, too, and what was computed is a
-# constant from then on: the parameter gets None. Likewise, a total that you keep for the
-# log should add up ``loss.item()``. If it adds up the losses themselves, it holds on to
-# every graph.
+# each turn of the loop uses the result. The first ``backward`` frees the graph of this
+# result. ``retain_graph=True`` does not mend this. If the graph has saved a weight, as
+# the graph of a penalty has, the next error is about an edit in place (:ref:`in-place`).
+# If the graph has not saved one, there is no error, but the result keeps the value that
+# it had before the first step (:ref:`same-calls`). ``detach`` silences the message, too,
+# but it makes the result a constant, so the ``.grad`` of the parameter stays None.
+# Likewise, a total that you keep for the log should add up ``loss.item()``. If you add up
+# the losses themselves, the total holds on to every graph. Here ``scale`` is computed
+# once and used in two losses:
 
 scale = w.exp()
 (scale * 1.0).sum().backward()
 spent((scale * 2.0).sum())
 
 # %%
-# In a module it looks like this. Only the place of one line differs:
+# In a module the mistake looks like this. The two classes differ only in the place of one
+# line:
 
 
 class Wrong(torch.nn.Module):
@@ -226,8 +232,9 @@ for module in (Wrong(), Right()):
     print(type(module).__name__, spent(module(torch.ones(3))))
 
 # %%
-# We compare the gradient of both losses with the formula, in which :math:`h'=2w(1-h^2)`,
-# and see that a fresh graph has no spent node:
+# As a check, we compare the gradient of both losses with the formula, in which
+# :math:`h'=2w(1-h^2)`. We also check that a fresh graph has no spent node, whereas the
+# second loss of Cause 1 has two:
 
 at = w.detach()
 t = torch.tanh(at * at)
@@ -239,8 +246,9 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 # Where next
 # ----------
 #
-# :ref:`retain-or-create` tells what the two flags keep, :ref:`several-losses` how to give
-# two losses different weights, and :ref:`cut-graphs` how to cut a graph on purpose.
+# :ref:`retain-or-create` explains what the two flags keep, :ref:`several-losses` shows
+# how to give two losses different weights, and :ref:`cut-graphs` shows how to cut a graph
+# on purpose.
 #
 # .. asked: backward through the graph a second time; second iteration fails;
 #    retain_graph error; graph was freed; first loop works, second fails; RuntimeError

@@ -77,8 +77,9 @@ print(d1.item(), d2.item(), d3.item())
 # ---------------
 #
 # *I passed retain_graph=True and still cannot differentiate the gradient.* The flag keeps
-# the graph of ``y``, but the gradient ``g`` itself has no graph. If you take a step along
-# such a gradient in MAML, you get its first-order variant (:ref:`hypergradients`):
+# the graph of ``y``, but the gradient ``g`` itself has no graph. If you use such a
+# gradient for the inner step of MAML, a method of meta-learning, you get the first-order
+# variant of MAML (:ref:`hypergradients`):
 
 (g,) = torch.autograd.grad(x**3, x, retain_graph=True)
 try:
@@ -87,12 +88,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *Can I create without retaining, to save memory?* Sometimes. If you do not pass
-# ``retain_graph``, it takes the value of ``create_graph``, whereas an explicit False frees
-# the graph of ``y``. But the new graph may lead back through the old one. The derivative of
-# :math:`e^x` is computed from the result that the graph of ``y`` had saved, so this
-# derivative cannot be differentiated any more. The derivative of :math:`x^3` needs only
-# ``x``, and can still be differentiated:
+# *Can I create without retaining, to save memory?* Sometimes you can. If you do not pass
+# ``retain_graph``, it takes the value of ``create_graph``. If you pass
+# ``retain_graph=False``, the graph of ``y`` is freed. But the new graph may lead back
+# through the old one. The derivative of :math:`e^x` is computed from the result that the
+# graph of ``y`` had saved, and so it cannot be differentiated once this graph is freed.
+# The derivative of :math:`x^3` needs only ``x``, and can still be differentiated:
 
 for curve in (torch.exp, lambda x: x**3):
     (g,) = torch.autograd.grad(curve(x), x, create_graph=True, retain_graph=False)
@@ -177,9 +178,10 @@ def alive(empty):
 
 # %%
 # :func:`torch.autograd.grad` does not store the gradient in ``.grad``, so it leaves no
-# cycle behind. Prefer it to ``backward`` when you need ``create_graph``. A gradient that it
-# returns keeps its graph alive for as long as you hold the gradient. So let the gradients
-# of one step go before the next step, and detach what you log.
+# cycle behind. Prefer it to ``backward`` when you need ``create_graph``. But each
+# gradient that ``autograd.grad`` returns keeps its graph alive for as long as you hold
+# the gradient. So let the gradients of one step go before the next step, and detach what
+# you log.
 #
 # As a check, we compare the three derivatives with their formulas, and the two rows with
 # :term:`forward mode`:
@@ -195,7 +197,8 @@ assert saved(retain_graph=True)[1] == 0 < saved(create_graph=True)[1]
 #
 # :ref:`second-derivatives` takes second derivatives at many points, and
 # :ref:`second-backward` is about the message that names ``retain_graph``.
-# :ref:`leaves-and-roots` is about ``retain_grad``, which is something else again.
+# :ref:`leaves-and-roots` is about ``retain_grad``, which has a similar name but fills the
+# ``.grad`` of a tensor in the middle.
 #
 # .. asked: retain_graph or create_graph; when do I need retain_graph=True; when do I
 #    need create_graph=True; difference of retain_graph and create_graph; keep the

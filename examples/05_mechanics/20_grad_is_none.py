@@ -7,15 +7,15 @@ Why is .grad None?
 You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
 means that no ``backward`` has written into this tensor since it was made, or since its
 ``.grad`` was last emptied. There are five reasons for this: the tensor does not require a
-gradient, it is not a :term:`leaf`, the graph is cut on the way, the output does not use the
-tensor, or ``backward`` was told to leave the tensor out. This page goes through the five
-reasons in the order in which it is easiest to rule them out.
+gradient, it is not a :term:`leaf`, the graph is cut on the way, the output does not use
+the tensor, or ``backward`` was told to leave the tensor out. This page goes through the
+five reasons, beginning with the one that is easiest to rule out.
 """
 
 # %%
-# The first four reasons can be checked by a function. ``x`` is the tensor whose ``.grad``
-# is None, and ``y`` is what you call ``backward`` on. Paste the function into your program,
-# and call it right before ``backward``:
+# The function below checks for the first four reasons. ``x`` is the tensor whose
+# ``.grad`` is None, and ``y`` is the tensor that you call ``backward`` on. Paste the
+# function into your program, and call it right before ``backward``:
 
 import torch
 
@@ -99,9 +99,9 @@ print(str(caught[0].message).split(". If")[0])
 # ------------------------------
 #
 # Several things cut the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
-# which copies only the numbers; whatever runs under ``no_grad``; and an operation whose
-# result is an integer or a truth value, such as ``argmax``, a comparison or
-# ``round().long()``. If nothing of the graph is left, ``backward`` raises an error. *If
+# which copies only the numbers; every operation that runs under ``no_grad``; and an
+# operation whose result is an integer or a truth value, such as ``argmax``, a comparison
+# or ``round().long()``. If no path is left at all, ``backward`` raises an error. *If
 # another path is left, there is no message at all*, and ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)

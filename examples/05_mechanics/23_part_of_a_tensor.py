@@ -4,12 +4,12 @@ r"""
 How do I get the gradient with respect to a part of x, or freeze part of a weight?
 ==================================================================================
 
-You want the gradient with respect to one row or column of ``x``, or you want to train only
-a part of a weight. Take the part from the *gradient*, as in ``grad(y, x, v)[0][part]``, or
-make each part a leaf of its own and join the parts before you call f. ``grad(y, x[0], v)``
-fails, because a slice made afterwards is a new tensor, which ``y`` was not made from. To
-freeze part of a weight, hold that part in a buffer. A gradient of 0 is not enough, because
-some optimizers still change the weight.
+You want the gradient with respect to one row or column of ``x``, or you want to train
+only a part of a weight. Take the part from the *gradient*, as in ``grad(y, x,
+v)[0][part]``, or make each part a separate leaf and join the parts before you call f.
+``grad(y, x[0], v)`` fails, because slicing makes a new tensor, and ``y`` was not computed
+from this tensor. To freeze part of a weight, hold that part in a buffer. A gradient of 0
+is not enough, because some optimizers still change the weight.
 """
 
 # %%
@@ -29,11 +29,11 @@ for root, weights in ((y, v), (x[0][0], None)):
         print(str(error).split(". ")[0])
 
 # %%
-# The ``x[0]`` in the call was computed only then, from ``x``, and is not in the graph of
-# ``y``. Each indexing operation makes a new tensor, so ``grad(x[0][0], x[0])`` failed as
-# well. Instead, slice the gradient that comes back, or slice first and compute with the
-# slice. A ``v`` that is 0 for the other samples gives the same row, too, with zeros in the
-# other rows:
+# The ``x[0]`` in the call is a new tensor, computed from ``x`` at that moment, and it is
+# not in the graph of ``y``. Each indexing operation makes a new tensor, so
+# ``grad(x[0][0], x[0])`` failed as well. Instead, slice the gradient that comes back, or
+# slice first and compute with the slice. A ``v`` that is 0 for the other samples gives
+# the same row, too, with zeros in the other rows:
 
 (whole,) = torch.autograd.grad(y, x, v, retain_graph=True)
 row = x[0]
@@ -45,8 +45,8 @@ print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:
 
 # %%
 # *Is it cheaper to slice first?* Yes. Slicing first does the work of one sample, whereas
-# the other two ways do the work of all four, whether there are zeros in ``v`` or not. If
-# the samples do not mix, slice first.
+# the other two ways do the work of all four samples, even if ``v`` is zero for three of
+# them. If the samples do not mix, slice first.
 #
 # Columns, and the other arguments
 # --------------------------------
@@ -61,9 +61,9 @@ print(torch.allclose(by_t, whole[:, :1]), tuple(by_t.shape))
 
 # %%
 # A column of the :term:`Jacobian` takes one :term:`JVP`, however many outputs there are,
-# and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives, for all of
-# them, the derivative with respect to the second entry of the input. The result has shape
-# ``(4, 2)``:
+# and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives the
+# derivative with respect to the second entry of the input for all four samples at once.
+# The result has shape ``(4, 2)``:
 
 u = torch.zeros_like(x)
 u[:, 1] = 1.0
@@ -178,8 +178,8 @@ assert not torch.equal(half.weight[:1], start)
 # ----------
 #
 # :ref:`grad-is-none` covers the other reasons for None. :ref:`one-component` shows how to
-# pick one output instead of one input, and :ref:`per-sample-gradients` covers each sample's
-# own gradient.
+# pick one output instead of one input, and :ref:`per-sample-gradients` shows how to get a
+# separate gradient for each sample.
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]

@@ -77,7 +77,7 @@ h.retain_grad()
 print(h.grad, x.grad, h.retains_grad, h.is_leaf)
 
 # %%
-# With ``inputs=`` you name the tensors whose ``.grad`` is to be filled, whether they are
+# With ``inputs=`` you name the tensors whose ``.grad`` you want to fill, whether they are
 # leaves or not, and all other tensors are left alone. :func:`torch.autograd.grad` takes
 # tensors in the middle, too. It returns the gradient and does not fill any ``.grad``:
 
@@ -98,8 +98,9 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 
 # %%
 # The list of inputs may not be empty, and if you pass ``model.parameters()``, it can be
-# empty without your noticing. The method returns a generator, and after one loop over it
-# the generator is used up. Write ``list(model.parameters())`` once, and keep the list:
+# empty without your noticing. ``parameters()`` returns a generator, and after one loop
+# over it the generator is used up. Write ``list(model.parameters())`` once, and keep the
+# list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])
@@ -158,8 +159,8 @@ h.grad
 # -------------------
 #
 # Any tensor that has a graph may be a root, even one in the middle. There may also be
-# several roots, each with its own ``v`` (:ref:`several-outputs`). If the roots are ``h``
-# with 10 for its ``v``, and ``y`` with 1 for its ``v``, then ``x`` gets
+# several roots, each with its own ``v`` (:ref:`several-outputs`). If ``h`` and ``y`` are
+# the roots, and the ``v`` of ``h`` is 10 and the ``v`` of ``y`` is 1, then ``x`` gets
 # :math:`10\cdot3+180`:
 
 x.grad = None
@@ -169,8 +170,8 @@ torch.autograd.backward([h, y], [torch.tensor(10.0), torch.tensor(1.0)])
 x.grad
 
 # %%
-# In the picture, each edge is labelled with the cotangent that comes back along it. No edge
-# leads to the left from a leaf:
+# In the picture, each edge is labelled with the cotangent that comes back along it. No
+# cotangent goes further than a leaf:
 
 import pullback.plot
 

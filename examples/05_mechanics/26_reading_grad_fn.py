@@ -5,11 +5,11 @@ What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
 You print a tensor, and see ``grad_fn=<AddBackward0>``. What does this name tell you, and
-what else can you ask the node? The name is that of the operation which made the tensor, or
-rather of the operation's backward rule. The number at the end of the name is not a count:
-it distinguishes the rules that one operation has for different kinds of arguments. The
-attribute ``next_functions`` of the node says where its results go. The node does not hold a
-gradient.
+what else can you ask the node? It is the name of a backward rule, namely the rule of the
+operation that made the tensor. The number at the end of the name is not a count: it
+distinguishes the rules that one operation has for different kinds of arguments. The
+attribute ``next_functions`` of the node says to which nodes it passes its results. The
+node does not hold a gradient.
 """
 
 # %%
@@ -28,7 +28,8 @@ print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 # If two names differ only in the number, as ``PowBackward0`` and ``PowBackward1`` do, the
 # operation is the same, but the kinds of its arguments are different. In the first three
 # lines of the output, the base and the exponent are a tensor and a number, then two
-# tensors, and then a number and a tensor. ``1 - x`` is an operation of its own, ``rsub``:
+# tensors, and then a number and a tensor. ``1 - x`` is recorded as a separate operation,
+# ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -50,12 +51,13 @@ for name, t in made.items():
 # next_functions
 # --------------
 #
-# ``next_functions`` has one pair for each argument that can have a gradient, in order. A
-# plain number may count as such an argument. The first entry of the pair is the node that
-# gets the result for this argument, and the second says *which output* of that node's
-# operation the argument was. If an argument needs no gradient, like ``c`` here, the pair
-# has None instead of a node. If you follow ``next_functions`` from node to node, you end at
-# the leaves, each of which is held by an ``AccumulateGrad`` node:
+# ``next_functions`` has one pair for each argument that can have a gradient, in the order
+# of the arguments. A plain number may count as such an argument. The first entry of the
+# pair is the node that gets the result for this argument, and the second says *which
+# output* of that node's operation the argument was. If an argument needs no gradient,
+# like ``c`` here, the pair has None instead of a node. If you follow ``next_functions``
+# from node to node, you end at the leaves, each of which is held by an ``AccumulateGrad``
+# node:
 
 leaves = {x: "x", w: "w"}
 
@@ -141,10 +143,11 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node holds no gradient: once a :term:`cotangent`
-# has passed through a node, the cotangent is gone. Ask for it beforehand, with a hook or
-# ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line of the output
-# lists which of the attributes ``grad`` and ``variable`` the node has, and it has neither:
+# *I look for the gradient in the graph.* A node holds no gradient: once a
+# :term:`cotangent` has passed through a node, the cotangent is gone. Ask for it
+# beforehand, with a hook or ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``.
+# The first line of the output lists those of the attributes ``grad`` and ``variable``
+# that the node has, and the list is empty:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])

@@ -13,12 +13,12 @@ An edit through ``.data`` or NumPy is not counted. If such an edit overwrites a 
 """
 
 # %%
-# So whether you may edit a tensor depends on what the operations around it save. The
-# exponential :math:`y=e^h` saves its *output*, because :math:`y'=y`. The square
-# :math:`y=h^2` saves its *input*, because :math:`y'=2h`. The negative :math:`y=-h` saves
-# nothing. An edit does harm only if it changes a :term:`saved tensor`. The function below
-# edits the input or the output of an operation, and compares the gradient with a derivative
-# that is computed without the edit:
+# Whether you may edit a tensor therefore depends on what is saved by the operations that
+# made it or use it. The exponential :math:`y=e^h` saves its *output*, because
+# :math:`y'=y`. The square :math:`y=h^2` saves its *input*, because :math:`y'=2h`. The
+# negative :math:`y=-h` saves nothing. An edit does harm only if it changes a :term:`saved
+# tensor`. The function below edits the input or the output of an operation, and compares
+# the gradient with a derivative that is computed without the edit:
 
 import torch
 from torch import nn

@@ -57,10 +57,10 @@ double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 fixed
 
 # %%
-# In these lines ``x`` is the argument of the root. If that is an expression, such as ``t -
-# start``, replace the whole of it: ``safe = torch.where(t > start, t - start, 1.0)``.
-# Replacing ``t`` alone is not enough, because ``t - start`` may still be 0 at a masked
-# entry:
+# Above, the argument of the root is ``x`` itself. If the argument is an expression, such
+# as ``t - start``, replace the whole expression: ``safe = torch.where(t > start, t -
+# start, 1.0)``. Replacing ``t`` alone is not enough, because ``t - start`` may still be 0
+# at a masked entry:
 
 t, start = torch.tensor([0.0, 1.0, 5.0]), torch.tensor(1.0, requires_grad=True)
 for name, safe in {
@@ -71,11 +71,12 @@ for name, safe in {
     print(f"{name:9}", root.tolist(), torch.autograd.grad(root.sum(), start)[0].item())
 
 # %%
-# Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not multiply
-# but selects. So at the masked entries the *inner* one replaces whatever arrives with 0,
-# even NaN, and this cures the gradient. The *outer* one is there for the value. For the
-# first line of the output we leave the outer one out, and the value is wrong. For the
-# second line the stand-in is 0, a bad choice, and yet the gradient is still right:
+# Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not
+# multiply but selects. So at the masked entries the *inner* ``where`` replaces whatever
+# arrives with 0, even a NaN, and this cures the gradient. The *outer* ``where`` is there
+# for the value. For the first line of the output we leave the outer ``where`` out, and
+# the value is wrong. For the second line the stand-in is 0, a bad choice, and yet the
+# gradient is still right:
 
 inner = torch.sqrt(torch.where(x > 0, x, 1.0))
 stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)
@@ -83,8 +84,9 @@ print(inner.detach(), torch.autograd.grad(inner.sum(), x)[0])
 print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 
 # %%
-# Nevertheless, choose a good stand-in. It keeps NaN out of the graph altogether. Otherwise
-# a sum over entries can spread it, and anomaly mode stops at it.
+# Nevertheless, choose a good stand-in. With a good stand-in there is no NaN anywhere in
+# the graph. With a bad one, a sum over entries can spread the NaN, and anomaly mode stops
+# at it.
 #
 # What does not help
 # ------------------
@@ -197,8 +199,9 @@ r.sum().backward()
 # %%
 # Do not let a hook replace NaN by 0. The NaN goes away, but its cause stays.
 #
-# As a check, we compute the derivative of each kept entry by itself and compare. We also
-# confirm that the double ``where`` leaves the value unchanged:
+# As a check, we compute the derivative of each kept entry separately, and compare it with
+# the gradients above. We also confirm that the double ``where`` leaves the value
+# unchanged:
 
 root = torch.func.grad(torch.sqrt)
 assert torch.equal(fixed, torch.stack([torch.tensor(0.0), root(torch.tensor(4.0))]))

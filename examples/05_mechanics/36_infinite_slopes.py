@@ -152,7 +152,8 @@ print(f"{value:.4f}", gradient)
 # *I add eps, and the gradient is still enormous.* An ``eps`` that is added after the root
 # does not change the slope. If you add it inside the root, no slope is above
 # :math:`1/(2\sqrt\varepsilon)`, which is 500 here, and no value is off by more than
-# :math:`\sqrt\varepsilon`. Here are the slopes at 0, at 1e-9 and at 1:
+# :math:`\sqrt\varepsilon`. For each of the two we print the slopes at 0, at 1e-9 and at
+# 1:
 
 for name, f in {
     "sqrt(x) + 1e-6": lambda x: (x.sqrt() + 1e-6).sum(),
@@ -183,8 +184,9 @@ jump = ends["normalize(0)"][0](torch.tensor([h, 0.0])) / h
 assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
-# Bring :math:`x_0` towards 0. The slope of its root has no bound, and the slope of the norm
-# stays at 1 at most. Which slopes do the root and the norm have at the zero vector?
+# Bring :math:`x_0` towards 0. The slope of :math:`\sqrt{x_0}` grows without bound,
+# whereas the slope of the norm is never above 1. Which slopes do the root and the norm
+# have at the zero vector?
 
 import pullback
 

@@ -6,10 +6,10 @@ My loss became NaN: how do I find where it began?
 
 The training went well for some steps, and now the loss is NaN. Keep the weights and the
 batch from *before* the step. Then ask whether the loss is finite. If the loss is not
-finite, forward hooks name the first module whose output is not. If the loss is finite, look
-at the gradients before the step: hooks on the modules' outputs name the module, and anomaly
-mode names the operation. The weights become NaN last of all, and they say nothing about the
-cause.
+finite, forward hooks name the first module whose output is not finite. If the loss is
+finite, look at the gradients before the step: hooks on the modules' outputs name the
+module, and anomaly mode names the operation. The weights become NaN last of all, and they
+say nothing about the cause.
 """
 
 # %%
@@ -151,10 +151,10 @@ watch(model, look_backward)(batch).mean().backward()
 # Anomaly mode names the operation itself, and its warning shows the line of the *forward*
 # pass that called this operation. Here the operation is the square: in its backward rule,
 # the infinity that comes from the root is multiplied by 0. As here, the operation that is
-# named need not be the cause: it is the first one that returns a NaN, and the infinity came
-# from the operation whose backward pass ran right before it, the root. So look there, too,
-# for a root, a logarithm, a norm or a division at 0. Anomaly mode is slow, so use it only
-# for the replay, around both passes:
+# named need not be the cause. It is only the first one whose backward pass returns a NaN.
+# The infinity came from the root, whose backward pass ran right before. So look also at
+# the neighbouring operations, for a root, a logarithm, a norm or a division at 0. Anomaly
+# mode is slow, so use it only for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -171,11 +171,12 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 #
 # *Anomaly mode says nothing, and the loss is NaN.* Anomaly mode looks only at gradients,
 # and only for NaN. An infinite loss, or a loss that was NaN already, may pass unnoticed
-# (:ref:`masked-nan`). *A scaled run has infinite gradients now and then.* This is as it
-# should be: ``GradScaler`` tries large scales, and if a scale is too large, it skips the
-# step and lowers the scale (:ref:`grad-scaler-order`). *You want to stop before the weights
-# are spoilt.* ``clip_grad_norm_(params, 1.0, error_if_nonfinite=True)`` raises before the
-# step where the norm is not finite. Without it every gradient becomes NaN or 0
+# (:ref:`masked-nan`). *A run with a loss scale has infinite gradients now and then.* This
+# is as it should be: ``GradScaler`` tries large scales, and if a scale is too large, it
+# skips the step and lowers the scale (:ref:`grad-scaler-order`). *You want to stop before
+# the weights are spoilt.* ``clip_grad_norm_(params, 1.0, error_if_nonfinite=True)``
+# raises an error if the norm of the gradients is not finite, and so the step is never
+# taken. Without this option, clipping turns every gradient into NaN or 0
 # (:ref:`clip-and-nan`).
 #
 # As a check, we mend the module ``Length``. Its slope is infinite only at the row of zeros.

@@ -73,12 +73,12 @@ shared = seen[0].fix
 shared
 
 # %%
-# Why has my loss no graph, and why is it used up?
+# Why does my loss have no graph, and why is it used up?
 # ------------------------------------------------
 #
-# *Does not require grad and does not have a grad_fn* is another message without a line. It
-# does not say what cut the graph, or where, but the finding does. Here a comparison has
-# turned the scores into booleans:
+# *Does not require grad and does not have a grad_fn* is another message without a line.
+# It does not say what cut the graph, or where. The finding says both. Here a comparison
+# has turned the scores into booleans:
 
 
 def share_of_errors(scores, labels):
@@ -209,8 +209,8 @@ cleared = seen[0].rule
 cleared
 
 # %%
-# As a check, ``watch`` must find nothing in a correct training step, and it must not change
-# a single bit of the step's numbers. We also check the lines and rules from above:
+# As a check, ``watch`` must find nothing in a correct training step, and it must not
+# change a single bit of the gradient. We also check the lines and rules from above:
 
 
 def step():

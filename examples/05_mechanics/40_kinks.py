@@ -4,13 +4,13 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
-Your function has a kink, as ``relu`` has at 0, and you wonder what gradient PyTorch returns
-at this point. At a kink a function has one slope on the left and another on the right.
-PyTorch has to choose one number, and has a rule for each operation. The number is 0 for
-``relu`` and ``abs`` at 0. In the backward pass of ``max()`` all entries that tie for the
-maximum get an equal share, and in that of ``max(dim)`` one of them gets everything. For
-most convex operations the number is a :term:`subgradient`. For a composition of operations,
-the result may be a number that is not a slope of the function at all.
+Your function has a kink, as ``relu`` has at 0, and you wonder what gradient PyTorch
+returns at this point. At a kink a function has one slope on the left and another on the
+right. PyTorch has to choose one number, and has a rule for each operation. The number is
+0 for ``relu`` and ``abs`` at 0. If several entries tie for the maximum, ``max()`` gives
+an equal share of the gradient to each of them, and ``max(dim)`` gives everything to one
+of them. For most convex operations the number is a :term:`subgradient`. For a composition
+of operations, the result may be a number that is not a slope of the function at all.
 """
 
 # %%
@@ -132,11 +132,11 @@ print(built_in, spelled_out)
 # A zero that stops training
 # --------------------------
 #
-# The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds in the forward pass, and in the backward pass it passes
-# ``v`` on as if :math:`y=x`. The result is not the derivative of the function, but training
-# with it finds 4. *Is this the same as a Function that rounds and returns grad_output?*
-# Yes, in value and gradient:
+# The gradient of ``round`` is 0, so the loss ``(3 * round(x) - 12) ** 2`` never moves x.
+# The straight-through estimator rounds in the forward pass, and in the backward pass it
+# passes ``v`` on as if :math:`y=x`. The gradient that results is not the derivative of
+# the function, but a training that follows it finds 4. *Is this the same as a Function
+# that rounds and returns grad_output?* Yes, in value and gradient:
 
 
 def through(x):

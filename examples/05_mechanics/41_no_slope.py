@@ -5,12 +5,13 @@ Which operations have no gradient: zeros, an error, or a silent cut?
 ====================================================================
 
 Your gradient is zero, or missing, and you suspect one operation of your function.
-Operations that count, compare, round or look something up are step functions: they are flat
-between their jumps. For most of them the result has no graph, or the backward pass sends
-zeros, or it raises an error. A few were made for training and pass a slope that the step
-does not have: ``fake_quantize`` passes ones inside its range, and
+Operations that count, compare, round or look something up are step functions: they are
+flat between their jumps. For most of them, the result has no graph, or the backward pass
+sends zeros or raises an error. A few were made for training and pass a slope that the
+step does not have: ``fake_quantize`` passes ones inside its range, and
 ``gumbel_softmax(hard=True)`` passes the slope of its soft version. Others, such as ``%``,
-jump, too, but have a slope between the jumps. This page tries these operations one by one.
+jump, too, but have a slope between the jumps. This page tries these operations one by
+one.
 """
 
 # %%
@@ -185,11 +186,11 @@ print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 # With a small τ the soft count is closer to the true count, but it has a slope only near
 # the steps.
 #
-# *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with a
-# goal. If the jump is on the short way between the two angles, the loss pulls the long way
-# round. Compare sine and cosine instead, which have no jump. From 359° to 1° it is two
-# degrees upwards, and so the gradient should be negative. Here is the sign of the gradient
-# with each loss:
+# *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with
+# a goal. If the jump lies on the short way between the two angles, the loss pulls the
+# angle the long way round. Compare sine and cosine instead, which have no jump. From 359°
+# to 1° it is two degrees upwards, and so the gradient should be negative. Here is the
+# sign of the gradient with each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2
@@ -213,8 +214,8 @@ assert picked[True].any()
 torch.testing.assert_close(picked[True], picked[False])
 
 # %%
-# Here is a step, and two functions that jump as it does but have a slope in between. Move
-# x over a whole number:
+# The first function below is a step. The other two jump as well, but they have a slope
+# between the jumps. Move x past a whole number:
 
 import pullback
 

@@ -53,11 +53,11 @@ for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is correct, but huge. Each line of the
-# output starts with the gap. The second number is the norm of this gradient, which grows as
-# one over the gap. The last number is the norm of the gradient of the eigenvalue, which
-# stays at 1. We differentiate the product of the two entries of the vector, because this
-# product does not depend on the sign of the vector:
+# *Mine are not equal, only close.* Then the gradient is correct, but huge. We
+# differentiate the product of the two entries of an eigenvector, because this product
+# does not depend on the sign of the vector. Each line of the output shows the gap, then
+# the norm of the gradient of this product, which grows as one over the gap, and then the
+# norm of the gradient of the eigenvalue, which stays at 1:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -103,10 +103,11 @@ for rows in (2, 3):
 # ------------------
 #
 # Differentiate :math:`f(A)=V\,f(\Lambda)\,V^\top` as a whole. Its :term:`VJP` contains
-# difference quotients of f, and for a smooth f they stay finite when two eigenvalues meet
-# (Daleckii and Krein). At that point the quotient turns into the derivative
-# :math:`f'(\lambda_i)`. The code below uses the derivative of f in place of the quotient if
-# two eigenvalues agree to half the digits of the dtype:
+# difference quotients of f, and for a smooth f they stay finite when two eigenvalues
+# meet. This is a result of Daleckii and Krein. Where two eigenvalues are equal, the
+# quotient turns into the derivative :math:`f'(\lambda_i)`. The code below uses the
+# derivative of f in place of the quotient if two eigenvalues agree to half the digits of
+# the dtype:
 #
 # .. math::
 #
@@ -179,10 +180,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# As a check, we compare two gradients with difference quotients: that of the projector
-# along a symmetric direction, and that of the loss with the fixed phase along a Hermitian
-# direction. At the zero matrix all eigenvalues are equal and exp has slope 1, so the VJP
-# must be G:
+# As a check, we compare two gradients with difference quotients: the gradient of the
+# projector along a symmetric direction, and the gradient of the loss with the fixed phase
+# along a Hermitian direction. At the zero matrix all eigenvalues are equal and exp has
+# slope 1, so the VJP must be G:
 
 
 def quotient(f, A, D, h=1e-5):

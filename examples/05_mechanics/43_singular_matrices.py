@@ -6,10 +6,11 @@ det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
 
 Your loss contains a determinant, an inverse or a Cholesky factor, and the matrix is
 singular or nearly singular. The determinant itself has a finite gradient at a singular
-matrix. But if det comes out as exactly 0, torch may give zeros instead of this gradient, as
-it does below, unless it records the backward pass. The gradients of the logdet, the inverse
-and the Cholesky factor grow without bound as the matrix comes closer to a singular matrix.
-At the singular matrix itself you get an error, ±∞ or NaN.
+matrix. But if det comes out as exactly 0, torch may give zeros instead of this gradient,
+as it does below. If torch records the backward pass, it gives the right gradient. The
+gradients of the logdet, the inverse and the Cholesky factor grow without bound as the
+matrix comes closer to a singular matrix. At the singular matrix itself you get an error,
+±∞ or NaN.
 """
 
 # %%
@@ -93,10 +94,11 @@ for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
 # ----------------------
 #
 # How large is the gradient if A is only nearly singular? We take ``[[1, 2], [2, 4 + ε]]``
-# with an ε of 0.01, and then with an ε that is a hundred times smaller. The gradient grows
-# as 1/√ε for Cholesky, as 1/ε for logdet, and as 1/ε² for the inverse. *Is solve better?*
-# The rounding errors of ``solve`` are smaller. But its gradient grows like that of the
-# inverse, unless the right-hand side is in the range of the singular matrix:
+# with an ε of 0.01, and then with an ε that is a hundred times smaller. The gradient
+# grows as 1/√ε for Cholesky, as 1/ε for logdet, and as 1/ε² for the inverse. *Is solve
+# better?* The rounding errors of ``solve`` are smaller. But its gradient grows like the
+# gradient of the inverse, unless the right-hand side is in the range of the singular
+# matrix:
 
 ones, inside = torch.ones(2).double(), torch.tensor([1.0, 2.0]).double()
 functions = {
@@ -180,8 +182,8 @@ for found in (cofactors(S), cofactors(-S), torch.func.grad(torch.det)(S)):
     torch.testing.assert_close(found, minors)
 
 # %%
-# And at an invertible matrix, we compare the gradient of the sum of ``slogdet`` and ``inv``
-# with a difference quotient along one direction, which NumPy computes:
+# And at an invertible matrix, we compare the gradient of the sum of ``slogdet`` and
+# ``inv`` with a difference quotient along one direction. NumPy computes this quotient:
 
 
 def both(A, linalg):

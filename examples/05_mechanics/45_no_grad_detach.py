@@ -8,15 +8,15 @@ You want a part of your program to count as a constant. There are three ways to 
 which people use as if they were the same, but they cut different things. :term:`detach`
 cuts one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a
 whole block, but only for :term:`reverse mode`, because :term:`forward mode` ignores
-``no_grad``. ``inference_mode`` cuts in both modes, and its results may not be used in a
-recorded product later.
+``no_grad``. ``inference_mode`` cuts in both modes, and a tensor that was made under it
+may not be used in a recorded product later.
 """
 
 # %%
-# To see the difference, take :math:`y=c\,x` with :math:`c=x^2` at :math:`x=3`. If ``c`` is
-# recorded, y is :math:`x^3`, and its derivative is :math:`3x^2=27`. If ``c`` counts as a
-# number, the derivative is :math:`c=9`. Here are five ways to make ``c``
-# (``set_grad_enabled(False)`` is ``no_grad`` with a switch):
+# To see the difference, take :math:`y=c\,x` with :math:`c=x^2` at :math:`x=3`. If ``c``
+# is recorded, y is :math:`x^3`, and its derivative is :math:`3x^2=27`. If ``c`` counts as
+# a number, the derivative is :math:`c=9`. Here are five ways to make ``c``. One of them,
+# ``set_grad_enabled(False)``, is ``no_grad`` with a switch:
 
 import torch
 
@@ -106,13 +106,14 @@ for block in (torch.no_grad, torch.inference_mode):
 
 # %%
 # ``inference_mode(False)`` undoes ``inference_mode``. You need it if your model computes
-# forces, which are derivatives, and Lightning runs it in ``trainer.validate``, ``test`` or
-# ``predict``. These run under ``inference_mode``, unless the Trainer was made with
-# ``inference_mode=False``. The validation inside ``fit`` runs under ``no_grad``
-# (``training_epoch_loop.py`` passes ``inference_mode=False``), and so ``enable_grad`` is
-# enough there. In ``validate``, ``test`` and ``predict``, if they run under
-# ``inference_mode``, switch this mode off around the computation of the forces, and clone
-# the tensors that were made under it, because these tensors may not require a gradient:
+# forces, which are derivatives, and Lightning runs the model in ``trainer.validate``,
+# ``test`` or ``predict``. These three methods run under ``inference_mode``, unless the
+# Trainer was made with ``inference_mode=False``. The validation inside ``fit`` runs under
+# ``no_grad`` (``training_epoch_loop.py`` passes ``inference_mode=False``), and so
+# ``enable_grad`` is enough there. In ``validate``, ``test`` and ``predict``, if they run
+# under ``inference_mode``, switch this mode off around the computation of the forces, and
+# clone the tensors that were made under ``inference_mode``, because such tensors may not
+# require a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)

@@ -5,20 +5,20 @@ Does total += loss leak memory? What keeps a graph alive
 ========================================================
 
 Memory grows from step to step, and you suspect the line that adds up the losses for the
-log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. What the nodes
-have saved, such as the activations, is kept only until ``backward`` has used it. So in
-training, where each step calls ``backward``, ``total += loss`` keeps little memory alive.
-In an evaluation that is recorded but never calls ``backward``, the same line keeps
-everything. Add up ``loss.detach()`` instead, and the total keeps nothing alive. If you keep
-a list of losses, put ``loss.item()`` into it, because many small tensors that stay alive
-can fragment the memory (:ref:`fix-memory`).
+log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. The tensors
+that the nodes have saved, such as the activations, are kept only until ``backward`` has
+used them. So in training, where each step calls ``backward``, ``total += loss`` keeps
+little memory alive. In an evaluation that is recorded but never calls ``backward``, the
+same line keeps everything. Add up ``loss.detach()`` instead, and the total keeps nothing
+alive. If you keep a list of losses, put ``loss.item()`` into it, because many small
+tensors that stay alive can fragment the memory (:ref:`fix-memory`).
 """
 
 # %%
-# To measure this, we count the nodes, and the tensors that they have saved for their
-# :term:`VJPs <VJP>`. A hook puts each :term:`saved tensor` into a box, and each box into a
-# set. A box that nothing refers to any more drops out of the set by itself. One forward
-# pass of a small network saves tensors of these shapes:
+# To measure what is kept, we count the nodes, and the tensors that they have saved for
+# their :term:`VJPs <VJP>`. A hook puts each :term:`saved tensor` into a box, and each box
+# into a set. A box that nothing refers to any more drops out of the set by itself. One
+# forward pass of a small network saves tensors of these shapes:
 
 import weakref
 
@@ -115,11 +115,11 @@ print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
 # One backward at the end, or one for each part?
 # ----------------------------------------------
 #
-# If you add up the losses of several sequences and call ``backward`` once, at the end, the
-# sum keeps the graphs of all of them until then. If you call ``backward`` for each part,
-# the graph of that part is freed at once. The gradient is the same, because each call adds
-# its gradient to ``.grad``. For both ways we print the number of boxes that are alive
-# before the last ``backward``, and then whether the gradients agree:
+# If you add up the losses of several sequences and call ``backward`` once, at the end,
+# the sum keeps the graphs of all sequences until then. If you call ``backward`` for each
+# part, the graph of that part is freed at once. The gradient is the same, because each
+# call adds its gradient to ``.grad``. For both ways we print the number of boxes that are
+# alive before the last ``backward``, and then whether the gradients agree:
 
 
 def summed(calls):
@@ -167,10 +167,10 @@ for k, (gradient, most) in found.items():
     print(f"{k:2} {gradient:8.4f} {most:3}")
 
 # %%
-# The memory in use is that of a single window. In exchange the gradient lacks every path
-# that leads through a cut, and so the model cannot learn an influence over more than k
-# steps. To check the numbers, we compute the derivative of the state by hand, from step to
-# step, and set it to 0 at each cut:
+# With truncation, only the saved tensors of a single window are in memory at any one
+# time. In exchange, the gradient lacks every path that leads through a cut, and so the
+# model cannot learn an influence over more than k steps. To check the numbers, we compute
+# the derivative of the state by hand, from step to step, and set it to 0 at each cut:
 
 
 def by_hand(k, a=0.5):

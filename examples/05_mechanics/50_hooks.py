@@ -15,7 +15,7 @@ for the ``.grad`` of a leaf.
 # Take :math:`h=3x` and :math:`y=h^2+4h` at :math:`x=(1,2)`. With ones for ``v``, two
 # cotangents meet at ``h``: :math:`2h=(6,12)` from the square, and :math:`(4,4)` from the
 # other term. The hook on ``h`` runs once, with their sum, which has the shape of ``h``.
-# What arrives at ``x`` is three times that sum:
+# Three times that sum arrives at ``x``:
 
 import torch
 
@@ -26,7 +26,7 @@ x.register_hook(lambda g: print("at x", g))
 (h**2 + 4 * h).backward(torch.ones(2))
 
 # %%
-# If you only want to look, :func:`pullback.trace` shows what travels along every edge, and
+# If you only want to look, :func:`pullback.trace` shows the cotangent on every edge, and
 # leaves ``x.grad`` alone. It runs a backward pass like any other, so the hook on ``x``
 # prints again:
 
@@ -43,9 +43,9 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 #
 # The hooks of a tensor run first, in the order in which you registered them. Each of them
 # is given what the hook before it has returned, and a hook that returns None leaves the
-# cotangent as it is. After them, ``retain_grad`` stores the cotangent that results from
-# them. Then come the hooks of the node, and at the end the hooks of the leaf. The last hook
-# of all, the post-accumulate hook, is handed the *leaf* and not a gradient:
+# cotangent as it is. After these hooks, ``retain_grad`` stores the cotangent that they
+# have left. Then come the hooks of the node, and at the end the hooks of the leaf. The
+# last hook of all, the post-accumulate hook, is handed the *leaf* and not a gradient:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -92,14 +92,14 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# With a hook you can scale or clip a cotangent as it passes, or flip its sign, so that the
-# features learn to deceive the head (:ref:`gradient-reversal`). To clip the gradient of a
-# parameter, see :ref:`hook-or-final-clamp`. What the hook returns counts for everything
-# that ``h`` was computed from. What comes *after* ``h`` in the forward pass, and what lies
-# on other paths, keeps its gradient (:ref:`change-v`). Here are two hooks on ``h``. The
-# first one clips, and the second one flips the sign. ``features`` comes before ``h``, so
-# its gradient is clipped and flipped; ``head`` is multiplied by ``h``, and its gradient
-# stays as it was:
+# With a hook you can scale or clip a cotangent as it passes, or flip its sign, so that
+# the features learn to deceive the head (:ref:`gradient-reversal`). To clip the gradient
+# of a parameter, see :ref:`hook-or-final-clamp`. The tensor that the hook returns counts
+# for everything that ``h`` was computed from. Tensors that come *after* ``h`` in the
+# forward pass, or lie on other paths, keep their gradients (:ref:`change-v`). Here are
+# two hooks on ``h``. The first one clips, and the second one flips the sign. ``features``
+# comes before ``h``, so its gradient is clipped and flipped; ``head`` is multiplied by
+# ``h``, and its gradient stays as it was:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)

@@ -4,13 +4,13 @@ r"""
 A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
-You want to see or change the gradients of a module, and you register a hook on the module.
-In the backward pass the hook runs after the gradients with respect to the module's *inputs*
-have been computed. PyTorch passes it two tuples: ``grad_input``, the
-:term:`cotangents <cotangent>` of the inputs, and ``grad_output``, those of the outputs. If
-no input needs a gradient, the hook sees None in place of the inputs' cotangents. It does
-not see tensors in a list or dict, or tensors passed by keyword. What the hook returns
-replaces the inputs' cotangents, but not the gradient of any weight.
+You want to see or change the gradients of a module, and you register a hook on the
+module. In the backward pass the hook runs after the gradients with respect to the
+module's *inputs* have been computed. PyTorch passes it two tuples: ``grad_input``, the
+:term:`cotangents <cotangent>` of the inputs, and ``grad_output``, the cotangents of the
+outputs. If no input needs a gradient, the hook sees None in place of the inputs'
+cotangents. It does not see tensors in a list or dict, or tensors passed by keyword. What
+the hook returns replaces the inputs' cotangents, but not the gradient of any weight.
 """
 
 # %%
@@ -41,9 +41,9 @@ layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
 # ---------------
 #
 # *grad_input is None* at the first layer, whose input is data, because nothing needs the
-# gradient with respect to data. If you want this gradient, call ``image.requires_grad_()``
-# before the forward pass. The warning says that the hook runs as soon as the output's
-# cotangent is known:
+# gradient with respect to data. If you want this gradient, call
+# ``image.requires_grad_()`` before the forward pass. If no input needs a gradient, the
+# hook runs as soon as the output's cotangent is known, and a warning says so:
 
 with warnings.catch_warnings(record=True, action="always") as caught:
     layer(torch.ones(1, 2)).sum().backward()
@@ -82,10 +82,10 @@ times(torch.ones(1, requires_grad=True), 3).backward()
 
 # %%
 # *"... is a view and is being modified inplace", with a ReLU(inplace=True) after the
-# layer.* To see the cotangents of a module, the full hook passes the module's output
-# through a Function of its own, and hands on what this Function returns, which is a view.
-# Such a view may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the
-# output of the layer (:ref:`module-hook-relu`):
+# layer.* To see the cotangents of a module, PyTorch passes the module's output through a
+# Function that it adds for the full hook. This Function returns a view, and such a view
+# may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the output of the
+# layer (:ref:`module-hook-relu`):
 
 for after in (nn.ReLU(inplace=True), nn.ReLU(inplace=False)):
     try:
@@ -150,10 +150,11 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or still that of the last step.* When the hook runs, the
-# gradient of the current pass may not have been added to ``weight.grad`` yet, and if the
-# input is data, it has not been added. Here the current pass adds 1 to the 2 from the
-# earlier passes. Read ``weight.grad`` after ``backward``, or in the weight's own hook:
+# *In my hook weight.grad is None, or still the gradient of the last step.* When the hook
+# runs, the gradient of the current pass may not have been added to ``weight.grad`` yet,
+# and if the input is data, it has not been added. Here the current pass adds 1 to the 2
+# from the earlier passes. Read ``weight.grad`` after ``backward``, or in the weight's own
+# hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
@@ -189,10 +190,12 @@ print(order[0], len(order))
 # Hooks on saved tensors, and a second derivative
 # -----------------------------------------------
 #
-# *My pack hook turns tensors into arrays: is double backward still right?* Yes. In the
-# graph, autograd uses what the unpack hook returns in place of the :term:`saved tensor`.
-# But if your hook rounds the saved tensors, the derivatives contain this rounding, too. For
-# :math:`\sum e^{2x}` the second derivative, divided by :math:`e^{2x}`, is 4:
+# *My pack hook turns tensors into arrays: is double backward still right?* Yes. A pack
+# hook says what is stored in place of a :term:`saved tensor`, and the unpack hook turns
+# this back into a tensor. Autograd uses the tensor that the unpack hook returns, also in
+# the graph of the first derivative. But if your hook rounds the saved tensors, the
+# derivatives contain this rounding, too. For :math:`\sum e^{2x}` the second derivative,
+# divided by :math:`e^{2x}`, is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}
@@ -206,8 +209,8 @@ for name, pack, unpack in (
     print(name, fourfold[name].round(decimals=3))
 
 # %%
-# As a check, we compare the layer's gradients with those worked out by hand, and the second
-# derivative with 4:
+# As a check, we compare the layer's gradients with gradients worked out by hand, and the
+# second derivative with 4:
 
 assert data.grad.tolist() == [[30.0, 30.0]]
 assert layer.weight.grad.tolist() == [[10.0, 10.0]]

@@ -80,8 +80,8 @@ for handle in handles:
     handle.remove()
 
 # %%
-# A leaf that has its own optimizer need not wait. Its hook calls ``step()`` and then frees
-# ``.grad``. For what that rules out, see :ref:`step-inside`
+# A leaf that has its own optimizer need not wait. Its hook calls ``step()`` and then
+# frees ``.grad``. :ref:`step-inside` explains what this rules out:
 
 own, c.grad = torch.optim.SGD([c], lr=0.1), None
 c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
@@ -89,10 +89,10 @@ c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
 print(c, c.grad)
 
 # %%
-# A hook that waits for several leaves, all of them, cannot be used with
-# :func:`torch.autograd.grad`, which does not run the nodes that add to the ``.grad`` of
-# these leaves. A hook that waits only for the first of them can be used, and so can hooks
-# on tensors in the middle, such as ``p`` and ``q``:
+# A hook that waits for all of several leaves cannot be used with
+# :func:`torch.autograd.grad`, because this function does not run the nodes that add to
+# the ``.grad`` of the leaves. A hook that waits only for the first leaf can be used, and
+# so can hooks on tensors in the middle, such as ``p`` and ``q``:
 
 for mode in ("all", "any"):
     handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode=mode)
@@ -166,9 +166,10 @@ for attempt in (
         print(error)
 
 # %%
-# As a check, we compare the results with forward derivatives. The two halves form a chain,
-# whose factor is :math:`4\cdot3`. The gradient with respect to the old ``h`` is twice that
-# with respect to the new one. And the gradients of the two roots add up:
+# As a check, we compare the results with forward derivatives. The two halves form a
+# chain, whose factor is :math:`4\cdot3`. The gradient with respect to the old ``h`` is
+# twice the gradient with respect to the new ``h``. And the gradients of the two roots add
+# up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))

@@ -4,13 +4,13 @@ r"""
 My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
-You registered a hook, and it runs too often or never, or shows a gradient that you did not
-expect. The reason is where the hook hangs. A hook on a parameter or a module stays until
-you call ``remove()`` on its handle, and it runs once for each time you registered it. A
-hook on a result goes away with the graph. If the result is edited in place, and the edit is
-recorded, the hook stays with the value from before the edit. Under
-``DistributedDataParallel`` a parameter's hook sees the gradient of its own process, before
-the average.
+You registered a hook, and it runs too often or never, or shows a gradient that you did
+not expect. The reason is the place where the hook hangs. A hook on a parameter or a
+module stays until you call ``remove()`` on its handle, and it runs once for each time you
+registered it. A hook on a result goes away with the graph. If the result is edited in
+place, and the edit is recorded, the hook stays with the value from before the edit. Under
+``DistributedDataParallel`` a parameter's hook sees the gradient of its own process,
+before the average.
 """
 
 # %%
@@ -51,11 +51,11 @@ for block in (True, False):
 # A hook that is never called
 # ---------------------------
 #
-# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
-# node*, which you can reach by ``w.view_as(w).grad_fn.next_functions[0][0]`` or by an edge.
-# When there is no graph, nothing but your own variable keeps this node alive. If you let
-# the node go, the next graph makes another node, which has no hooks. We test whether the
-# hook runs if the node is kept, and whether it runs if the node is not kept:
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on
+# that node*, which you can reach by ``w.view_as(w).grad_fn.next_functions[0][0]`` or by
+# an edge. When there is no graph, nothing but your own variable keeps this node alive. If
+# you let the node go, the next graph makes another node, which has no hooks. For each of
+# the two cases, the output says whether the node was kept, and how often the hook ran:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -70,11 +70,11 @@ for kept in (True, False):
 
 # %%
 # A hook from ``w.register_post_accumulate_grad_hook`` runs at the same point, after the
-# addition, and hangs on the tensor. *What becomes of hooks after torch.compile?* If a
-# module was compiled and called before you register a hook on it, the hook is ignored
-# (:ref:`error-hook-after-compile`). :ref:`module-hooks` has other reasons why the hook of a
-# module does not run. The hooks of the module's parameters run, because leaves are not part
-# of the compiled code:
+# addition, but it hangs on the tensor itself, so you need not keep any node. *What
+# becomes of hooks after torch.compile?* If a module was compiled and called before you
+# register a hook on it, the hook is ignored (:ref:`error-hook-after-compile`).
+# :ref:`module-hooks` has other reasons why the hook of a module does not run. The hooks
+# of the module's parameters run, because leaves are not part of the compiled code:
 
 layer, runs = nn.Linear(1, 1), []
 compiled = torch.compile(layer, backend="aot_eager")
@@ -104,12 +104,12 @@ h.register_hook(lambda g: slopes.update(new=g))
 print(slopes, h.grad)
 
 # %%
-# *Under DDP the hook's gradient is not the one in .grad.* The two kinds of hooks of a
-# parameter, those on its gradient and those after its addition to ``.grad``, run when the
-# gradient of their own process has arrived. The average is computed after these hooks, from
-# the gradients as the hooks have changed them. So a hook that clips does so in each
-# process, before the average. In our example, ``times_ten`` takes the place of the other
-# processes:
+# *Under DDP the hook's gradient is not the one in .grad.* A parameter can have two kinds
+# of hooks: one sees the gradient, and the other runs after the gradient has been added to
+# ``.grad``. Both run when the gradient of their own process has arrived. The average is
+# computed afterwards, from the gradients as the hooks have changed them. So a hook that
+# clips does so in each process, before the average. In our example, ``times_ten`` takes
+# the place of the other processes:
 
 import torch.distributed as dist
 from torch.futures import Future
@@ -160,9 +160,10 @@ for old in (True, False):
 # The hooks on :term:`saved tensors <saved tensor>` are a pair of functions. The first,
 # ``pack``, runs each time that a tensor is saved, so it runs twice for an ``x`` that two
 # operations save. The second, ``unpack``, runs whenever a backward pass needs the tensor,
-# and here two backward passes need it. So ``unpack`` must return the same tensor each time.
-# The engine decides the order of these calls, and here it unpacks 2 before 3. PyTorch
-# refuses an in-place edit in ``pack``:
+# and here two backward passes need it. So ``unpack`` must return the same tensor each
+# time. The engine decides the order of these calls. Here it unpacks the tensor with the
+# number 2 before the tensor with the number 3. PyTorch refuses an in-place edit in
+# ``pack``:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)

@@ -4,25 +4,26 @@ r"""
 Why is my Jacobian all zeros?
 =============================
 
-You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of the
-function does not depend on *its argument*, because the function uses a tensor that was
-computed earlier, or a copy without a graph. Many of the functions that differentiate f then
-return zeros without a message, and some raise an error. If the reason is ``no_grad``,
-:term:`forward mode <forward mode>` is right, because it ignores ``no_grad``. The cure is to
-compute the output from the argument, with functions of torch alone: use ``torch.cos`` for
-``math.cos``, use ``torch.stack([...])`` for ``torch.tensor([...])``, and do not call
-``.item()``. :func:`pullback.jacobian` raises an error, and so does ``strict=True``, which
-is a test and not a cure. But zeros can also be right, and ``strict=True`` together with
-``create_graph=True`` refuses some of the right ones, too.
+You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of
+the function does not depend on *its argument*, because the function uses a tensor that
+was computed earlier, or a copy without a graph. Many of the functions that differentiate
+f then return zeros without a message, and some raise an error. If the reason is
+``no_grad``, :term:`forward mode <forward mode>` gives the right Jacobian, because it
+ignores ``no_grad``. The cure is to compute the output from the argument, with functions
+of torch alone: use ``torch.cos`` in place of ``math.cos`` and ``torch.stack([...])`` in
+place of ``torch.tensor([...])``, and do not call ``.item()``. :func:`pullback.jacobian`
+raises an error, and so does ``strict=True``, which is a test and not a cure. But zeros
+can also be right, and ``strict=True`` together with ``create_graph=True`` refuses some
+right zeros, too.
 """
 
 # %%
-# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape ``(2,
-# 2)``. A function that computes the Jacobian of f makes its own tensor, passes it to f, and
-# differentiates with respect to that tensor. It treats any other tensor in f as a constant,
-# even the ``x`` that you passed to it. This holds for ``torch.autograd.functional``, which
-# we use here, and for :mod:`torch.func`. The first matrix is right, and the next three are
-# zeros:
+# Take :math:`f(x)=x^2` for an ``x`` of shape ``(2,)``. The :term:`Jacobian` is ``diag(2
+# x)``, of shape ``(2, 2)``. A function that computes the Jacobian of f makes its own
+# tensor, passes it to f, and differentiates with respect to that tensor. It treats any
+# other tensor in f as a constant, even the ``x`` that you passed to it. This holds for
+# ``torch.autograd.functional``, which we use here, and for :mod:`torch.func`. The first
+# matrix is right, and the next three are zeros:
 
 import math
 
@@ -87,7 +88,7 @@ for body in bodies:
 # because it follows the :term:`computation graph` and not the arguments of f.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
 # stops only :term:`reverse mode`. And none of the five ways notices the fault in the last
-# two rows, because half a gradient is a number like any other.
+# two rows, because half a gradient looks like any other gradient.
 #
 # What to write instead
 # ---------------------
@@ -115,8 +116,8 @@ print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point)
 
 # %%
 # With ``strict=True`` you get an error for a function such as ``by_numbers``. The error
-# tells you of the fault but does not mend it, and if only one factor is a plain number, as
-# in the last row of the table, there is no error. :ref:`answers-torch-tensor-cuts` has more
+# tells you of the fault but does not mend it. If only one factor is a plain number, as in
+# the last row of the table, there is no error. :ref:`answers-torch-tensor-cuts` has more
 # calls that keep only the numbers, and :ref:`error-tensor-to-scalar` explains the warning
 # that torch gives for some of them.
 #
@@ -127,9 +128,9 @@ print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point)
 # logit is piecewise linear, so its second derivatives are zero, as the first line of the
 # output shows. A softmax, a loss or a square of the logits has curvature, and so has a
 # network with a smooth activation, such as ``softplus``. In the :term:`Hessian` with
-# respect to the weights, the blocks that mix two layers are not zero. The second line is
-# for a softmax, the third for ``softplus``, and the last for the blocks with respect to the
-# weights, and each says whether any entry is not zero:
+# respect to the weights, the blocks that mix two layers are not zero. The other lines say
+# whether any entry is not zero: the second line for a softmax, the third for
+# ``softplus``, and the last for each block of the Hessian with respect to the weights:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()

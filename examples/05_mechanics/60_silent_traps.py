@@ -58,11 +58,11 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 # A loss that broadcasts
 # ----------------------
 #
-# PyTorch compares the shape of ``v`` with that of ``y``. It does not know which shape your
-# loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape ``(B,)``
-# gives a tensor of shape ``(B, B)``, which holds the difference between every output and
-# every target. The mean of its squares pulls all outputs towards the mean of the targets.
-# The outputs below equal their targets, so the gradient should be 0:
+# PyTorch compares the shape of ``v`` with the shape of ``y``. It does not know which
+# shape your loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape
+# ``(B,)`` gives a tensor of shape ``(B, B)``, which holds the difference between every
+# output and every target. The mean of its squares pulls all outputs towards the mean of
+# the targets. The outputs below equal their targets, so the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
 target = torch.tensor([1.0, 3.0])
@@ -165,10 +165,10 @@ for mode in (norm.train, norm.eval):
 # Forward mode does not see ``no_grad``
 # -------------------------------------
 #
-# ``jacrev`` treats what was computed under ``no_grad`` as a constant. ``jacfwd`` ignores
-# ``no_grad``, and differentiates what was computed under it. So the two functions disagree.
-# If you mean a constant, write ``detach()``, which both functions respect. Here is what
-# each of them returns for :math:`x^2` under ``no_grad``, at 3:
+# ``jacrev`` treats a value that was computed under ``no_grad`` as a constant. ``jacfwd``
+# ignores ``no_grad``, and differentiates this value like any other. So the two functions
+# disagree. If you mean a constant, write ``detach()``, which both functions respect. Here
+# is what each of them returns for :math:`x^2` under ``no_grad``, at 3:
 
 constant = torch.no_grad()(lambda x: x**2)
 point = torch.tensor(3.0)
@@ -181,7 +181,8 @@ print(torch.func.jacrev(constant)(point), torch.func.jacfwd(constant)(point))
 # To find a wrong loss, a wrong reduction or a graph that was cut by accident, compute the
 # loss that you meant, with plain numbers and without autograd, and compare the gradient
 # with the difference quotient of this loss. Of the two gradients that we computed for the
-# three samples above, this check accepts only that of the mean over the whole batch:
+# three samples above, this check accepts only the gradient of the mean over the whole
+# batch:
 
 
 def meant(w):
@@ -195,9 +196,9 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # Where next
 # ----------
 #
-# :ref:`contract` lists everything that ``gradient`` accepts and refuses. More mistakes that
-# raise nothing have their own pages. :ref:`gradient-doubled` and :ref:`mixing-samples` are
-# two of them. :ref:`in-place` is about edits that bypass the version counter, and
+# :ref:`contract` lists everything that ``gradient`` accepts and refuses.
+# :ref:`gradient-doubled` and :ref:`mixing-samples` are about two more mistakes that raise
+# nothing. :ref:`in-place` is about edits that bypass the version counter, and
 # :ref:`repeated-indices` is about an entry that is written twice.
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common

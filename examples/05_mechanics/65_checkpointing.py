@@ -92,8 +92,8 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # Dropout draws again when the block runs a second time, so ``checkpoint`` first restores
 # the state of the random number generator. If you turn this off with
 # ``preserve_rng_state=False``, ``v`` does not go back through the units that y came from,
-# but through others, and there is no warning. Of each pair of lines in the output, the
-# first is y and the second is the gradient. The first pair is with
+# but through others, and there is no warning. In each pair of lines in the output, the
+# first line is y and the second is the gradient. The first pair is with
 # ``preserve_rng_state=True``, and the second is with ``preserve_rng_state=False``:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
@@ -169,8 +169,9 @@ print(rows, *torch.autograd.grad(g, small, u), sep="\n")
 # %%
 # *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
 # through a checkpoint gives the right :term:`tangent`, but ``backward`` through this
-# tangent raises an error, because the checkpoint runs its block again outside the ``jvp``.
-# Put the ``jvp`` inside the checkpoint, as for the second half of this output:
+# tangent raises an error, because the checkpoint runs its block again outside the
+# ``jvp``. Put the ``jvp`` inside the checkpoint, as we do for the second half of the
+# output:
 
 
 def rate(x, f=lambda x: a * x**3):

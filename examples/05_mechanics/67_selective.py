@@ -61,9 +61,9 @@ class Watch(TorchDispatchMode):
 
 
 # %%
-# You name the operations as they are called below autograd, with an overload: ``@`` is
-# ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides at
-# each call to an operation, as ``first_only`` does:
+# Name the operations as they are called below autograd, and add the overload to the name.
+# For example, ``@`` is ``torch.ops.aten.mm.default``. In place of a list you may pass a
+# function that decides at each call to an operation, as ``first_only`` does:
 
 aten = torch.ops.aten
 

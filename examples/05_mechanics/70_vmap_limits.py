@@ -34,8 +34,8 @@ print(vmap(square)(samples), calls)
 # What goes wrong
 # ---------------
 #
-# Here are seven functions that ``vmap`` refuses. In a loop over the samples, all of them
-# but the last would run. Two of them are too long for a lambda:
+# Here are seven functions that ``vmap`` refuses. In a loop over the samples, each of them
+# would run, except the last. Two of them are too long for a lambda:
 
 norm = torch.nn.BatchNorm1d(1, affine=False)
 

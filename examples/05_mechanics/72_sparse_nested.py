@@ -4,11 +4,11 @@ r"""
 Can x, y or v be sparse, or hold rows of unequal lengths?
 =========================================================
 
-Most of your matrix is zero, or your sequences have unequal lengths, and you wonder whether
-x, y or v may be stored as a sparse or a nested tensor. A sparse x is allowed. Whether its
-gradient is sparse depends on the operation. A sparse v works only if the operation's
-backward rule can handle it. Otherwise the backward pass raises an error. For a dense y, a
-dense v is always right. If y is a nested tensor, v must share the offsets of y.
+Most of your matrix is zero, or your sequences have unequal lengths, and you wonder
+whether x, y or v may be stored as a sparse or a nested tensor. A sparse x is allowed.
+Whether its gradient is sparse depends on the operation. A sparse v works only if the
+operation's backward rule can handle it. Otherwise the backward pass raises an error. If y
+is dense, pass a dense v. If y is a nested tensor, v must share the offsets of y.
 """
 
 # %%
@@ -93,9 +93,10 @@ for name, f in functions.items():
 #
 # The gradient of an embedding with ``sparse=True`` stores only the rows that were looked
 # up. Every call to ``backward`` *appends* its rows. ``coalesce`` adds up the stored rows
-# that have the same row number in the table. So until you call it, the norm of the stored
-# values differs from the norm of the gradient. Each line of the output shows the number of
-# stored rows before and after ``coalesce``, and then the norm before and after:
+# that have the same row number in the table. So until you call ``coalesce``, the norm of
+# the stored values differs from the norm of the gradient. Each line of the output shows
+# the number of stored rows before and after ``coalesce``, and then the norm before and
+# after:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):

@@ -135,8 +135,8 @@ for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
 # -------------------------
 #
 # The kernel is chosen in the forward pass, and the choice of the kernel determines the
-# backward pass. So put the context manager around the call to the module. If you put it
-# around the backward pass, it comes too late:
+# backward pass. So put the context manager around the call to the module. If you put the
+# context manager around the backward pass, it comes too late:
 
 layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
 tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)

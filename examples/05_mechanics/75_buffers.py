@@ -4,18 +4,20 @@ r"""
 Does functional_call change BatchNorm's running statistics?
 ===========================================================
 
-You run a model through ``functional_call`` to keep it as it is, and afterwards the running
-statistics of its BatchNorm have changed. In training mode, every forward pass updates the
-statistics: those in the dict that you pass, or, if your dict lacks them, those of the
-module itself. Neither ``no_grad`` nor ``functional_call`` prevents this update. If you pass
-copies of the buffers, or call ``eval()``, the module's own buffers stay as they are.
+You run a model through ``functional_call`` to keep it as it is, and afterwards the
+running statistics of its BatchNorm have changed. In training mode, every forward pass
+updates the statistics in the dict that you pass, or, if your dict lacks them, the
+statistics of the module itself. Neither ``no_grad`` nor ``functional_call`` prevents this
+update. If you pass copies of the buffers, or call ``eval()``, the module's own buffers
+stay as they are.
 """
 
 # %%
-# We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch has
-# mean 3 and (unbiased) variance 7. With a momentum of 0.1, the running mean moves from 0 to
-# 0.3, and the running variance from 1 to 1.6. The third number below is the number of
-# batches seen so far. The three numbers are state, and no gradient flows through them:
+# We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch
+# has a mean of 3 and an unbiased variance of 7. With a momentum of 0.1, the running mean
+# moves from 0 to 0.3, and the running variance from 1 to 1.6. The third number below is
+# the number of batches seen so far. The three numbers are state, and no gradient flows
+# through them:
 
 from copy import deepcopy
 
@@ -184,8 +186,8 @@ except RuntimeError as error:
     print(str(error).splitlines()[1].strip())
 
 # %%
-# As a check, we run each model of the ensemble by itself, and compare the gradients and
-# the statistics with those of the stacks:
+# As a check, we run each model of the ensemble by itself, and compare its gradients and
+# statistics with the slices of the stacks:
 
 for i, model in enumerate(models):
     model(data).backward(v[i])

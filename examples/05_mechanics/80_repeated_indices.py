@@ -29,8 +29,8 @@ import pullback
 pullback.draw.vjp(v, S)
 
 # %%
-# PyTorch has many ways to read with an index. The six below give the same gradient, and
-# place 1, which is never read, gets 0:
+# PyTorch has many ways to read with an index. The six ways below give the same gradient,
+# in which place 1 gets 0 because it is never read:
 
 reads = {
     "x[i]": lambda: x[i],

@@ -62,11 +62,11 @@ for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# The backward rule of ``flip`` flips ``v`` back, and that of ``roll`` rolls it in the other
-# direction. An entry of ``x`` that is twice in ``y`` gets the sum of two entries of ``v``.
-# If ``cat`` has several inputs, each of them gets its own part of ``v``. *Why does a bias
-# of shape (2,) get the sum over the batch?* Because broadcasting copies the bias, once for
-# each row:
+# The backward rule of ``flip`` flips ``v`` back, and the rule of ``roll`` rolls ``v`` in
+# the other direction. An entry of ``x`` that occurs twice in ``y`` gets the sum of two
+# entries of ``v``. If ``cat`` has several inputs, each of them gets its own part of
+# ``v``. *Why does a bias of shape (2,) get the sum over the batch?* Because broadcasting
+# copies the bias, once for each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
 y = torch.cat([a, b])
@@ -146,23 +146,23 @@ print("right  ", right, right.sum().item())
 
 # %%
 # So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
-# wrong with that, because each entry changes two outputs. (Each pixel of an image changes
-# four.) A *mean* over the larger ``y`` divides by a number of entries that has grown by the
-# same factor, and the two factors cancel. For each loss, we print the first entry of the
-# gradient without and with upsampling:
+# wrong with that, because each entry changes two outputs. In an image, each pixel changes
+# four outputs. A *mean* over the larger ``y`` divides by a number of entries that has
+# grown by the same factor, and the two factors cancel. For each loss, we print the first
+# entry of the gradient without and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()
     print(loss, *(f"{torch.autograd.grad(y, x)[0][0]:.3f}" for y in (small, large)))
 
 # %%
-# *grid_sample or an index: can I learn the position?* An index is a whole number, so there
-# is no slope with respect to it. With respect to a position between two pixels there is
-# one. With linear interpolation, this slope is the difference of the two pixels.
-# ``grid_sample`` interpolates in this way in two dimensions. But between two equal pixels,
-# for example far from an edge in the picture, the slope is 0, whatever the loss is. Each
-# line of the output shows a position, the value at this position, the slope, and whether
-# ``grid_sample`` agrees:
+# *grid_sample or an index: can I learn the position?* An index is a whole number, so
+# there is no slope with respect to it. With respect to a position between two pixels,
+# there is a slope. With linear interpolation, this slope is the difference of the two
+# pixels. ``grid_sample`` interpolates in this way in two dimensions. But between two
+# equal pixels, for example far from an edge in the picture, the slope is 0, whatever the
+# loss is. Each line of the output shows a position, the value at this position, the
+# slope, and whether ``grid_sample`` agrees:
 
 picture = torch.tensor([0.0, 0, 0, 8, 8, 8])
 for at in (0.5, 2.5):

@@ -5,10 +5,10 @@ Do sort, topk and median have a gradient? And their indices?
 ============================================================
 
 Your loss sorts its inputs or picks the largest of them, and you wonder whether a gradient
-can pass through this step. The values have a gradient. Each value is a copy of one entry of
-x, so the :term:`Jacobian` has a single 1 in each row, and its transpose carries ``v`` back
-to the entries that the values came from. The indices have no gradient. They are integers,
-which a small change of x either leaves as they are or makes jump.
+can pass through this step. The values have a gradient. Each value is a copy of one entry
+of x, so the :term:`Jacobian` has a single 1 in each row, and its transpose carries ``v``
+back to the entries that the values came from. The indices have no gradient. They are
+integers, and a small change of x either leaves them as they are or makes them jump.
 """
 
 # %%
@@ -145,10 +145,11 @@ print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(
 torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 
 # %%
-# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries that
-# you keep still get a gradient. Only the decision which entries to keep has no gradient. If
-# you want a slope for this decision although the mask is hard, use a straight-through
-# estimate (:ref:`discrete-choices` is about its bias):
+# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries
+# that you keep still get a gradient. Only the decision which entries to keep has no
+# gradient. If you want a slope for this decision although the mask is hard, use a
+# straight-through estimate. :ref:`discrete-choices` is about the bias of such an
+# estimate. Here is the mask without one:
 
 mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
 print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())

@@ -51,9 +51,9 @@ print(torch.equal(by_hand, y), torch.autograd.grad(by_hand, x, v)[0].tolist())
 # %%
 # You can write the straight-through estimate by hand. In the forward pass the value is
 # rounded. In the backward pass the slope is 1, because the detached part counts as a
-# constant. For the limits, we use ``where`` and not ``clamp``, whose slope at its bounds is
-# 1 before torch 2.14 and 0 from 2.14 on. The gradient equals that of ``fake``, entry by
-# entry:
+# constant. For the limits, we use ``where`` and not ``clamp``, whose slope at its bounds
+# is 1 before torch 2.14 and 0 from 2.14 on. The gradient equals the gradient of ``fake``,
+# entry by entry:
 
 
 def straight(x, scale):
@@ -96,7 +96,7 @@ except RuntimeError as error:
 #
 # If only the weights are in int8, they do not stop the gradient. Converted to floats they
 # are constants, and the backward pass multiplies by them to compute the gradient with
-# respect to x. This is how LoRA trains small additions to a frozen quantised model:
+# respect to x. This is how LoRA can train small additions to a frozen quantised model:
 
 W = torch.tensor([[20, -3, 7, 0, 1]], dtype=torch.int8)
 through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
@@ -106,10 +106,10 @@ print(through.numpy().round(2) + 0.0)
 # The gradient with respect to the scale
 # --------------------------------------
 #
-# If the step size is learned (LSQ), you need the slope with respect to ``scale``. With our
-# function ``straight``, autograd computes this slope. If x is within the limits, the slope
-# is the rounding error (rounded minus exact), measured in steps; otherwise it is the limit
-# itself, in steps as well:
+# If the step size is learned, as in the method LSQ, you need the slope with respect to
+# ``scale``. With our function ``straight``, autograd computes this slope. If x is within
+# the limits, the slope is the rounded value minus the exact value, measured in steps.
+# Otherwise the slope is the limit itself, in steps as well:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]

@@ -119,12 +119,12 @@ with torch.autograd.set_detect_anomaly(True), ThreadPoolExecutor(1) as pool:
     print("anomaly there", pool.submit(torch.is_anomaly_enabled).result())
 
 # %%
-# *Is my dropout the same in every run?* With threads it is not. All threads draw from the
-# same generator, in the order in which they happen to call it. The first result below shows
-# that a thread drew the number that the main thread was meant to draw, and the second shows
-# that the main thread got another number. If a function takes a ``generator``, you can give
-# each thread its own, as we do for the third result. Dropout does not take a generator, so
-# draw its masks with ``torch.bernoulli``:
+# *Is my dropout the same in every run?* With threads it need not be. All threads draw
+# from the same generator, in the order in which they happen to call it. The first result
+# below shows that a thread drew the number that the main thread was meant to draw, and
+# the second shows that the main thread got another number. If a function takes a
+# ``generator``, you can give each thread its own, as we do for the third result. Dropout
+# does not take a generator, so draw its masks with ``torch.bernoulli``:
 
 torch.manual_seed(0)
 first = torch.rand(1)

@@ -5,9 +5,9 @@ A Function whose backward is a VJP
 ==================================
 
 PyTorch lacks an operation that you need, or differentiates one in a way that you do not
-want, and so you write a :class:`torch.autograd.Function` with a ``backward`` of your own.
-That ``backward`` does for your operation what ``y.backward(v)`` does for a whole program.
-The argument of ``backward``, often called ``grad_output``, is the vector ``v`` that arrives
+want, and so you write a :class:`torch.autograd.Function` with your own ``backward``. This
+``backward`` does for your operation what ``y.backward(v)`` does for a whole program. The
+argument of ``backward``, often called ``grad_output``, is the vector ``v`` that arrives
 at the output of the operation, and it has the shape of that output. ``backward`` returns
 :math:`J^\top v`, which has the shape of the operation's input.
 """
@@ -124,8 +124,8 @@ pulled, [output.requires_grad for output in outputs]
 
 # %%
 # If ``forward`` overwrites its input, declare this with ``mark_dirty``. Without the
-# declaration the tensor holds the new numbers, but autograd still knows only its old
-# history, along which the slope is 1:
+# declaration the tensor holds the new numbers, but autograd still knows only the old
+# history of the tensor, in which the slope is 1:
 
 
 class Double(Function):
@@ -147,12 +147,12 @@ for declare in (True, False):
 # What goes wrong
 # ---------------
 #
-# PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules as the ``backward`` of a Function whose ``forward`` returns ``x`` unchanged. PyTorch
-# calls ``backward`` even for such a Function. The first rule flips the sign, which is known
-# as *gradient reversal*. The second rule returns two gradients although only one is
-# expected. The third returns a gradient of the wrong shape, and the fourth returns a
-# float64 gradient in a larger shape:
+# PyTorch checks some properties of the gradients that ``backward`` returns, and quietly
+# adapts others. We try four rules as the ``backward`` of a Function whose ``forward``
+# returns ``x`` unchanged. PyTorch calls ``backward`` even for such a Function. The first
+# rule flips the sign, which is known as *gradient reversal*. The second rule returns two
+# gradients although only one is expected. The third returns a gradient of the wrong
+# shape, and the fourth returns a float64 gradient in a larger shape:
 
 
 class Same(Function):

@@ -17,7 +17,8 @@ memory in order, give the kernel ``v.contiguous()``, and never edit ``v`` in pla
 # shape, too. How the cotangent lies in memory depends on the operation that follows the
 # Function. The backward rule of ``sum`` sends one number that stands for all six entries,
 # and the rule of a transpose sends a tensor whose columns lie one after the other in
-# memory. The ``backward`` of this Function prints what it receives:
+# memory. The ``backward`` of the Function below prints the shape and the strides of the
+# ``v`` that it receives:
 
 import torch
 from torch.autograd import Function, gradcheck
@@ -79,8 +80,8 @@ for rule in (Viewed, Kernel, Mended):
 # tensor, and so may the code that called ``backward``. Below, the derivative with respect
 # to ``left`` is 1, and we pass ones for ``v``. For the first line of the output we do not
 # ask for the gradient with respect to ``x``, so the rule does not run, and everything is
-# right. For the second line we ask for that gradient as well. The rule runs, and its edit
-# changes the gradient with respect to ``left`` and our own ``v`` as well:
+# right. For the second line we ask for that gradient, too. Now the rule runs, and its
+# edit also changes the gradient with respect to ``left`` and our own ``v``:
 
 
 class InPlace(Shown):
@@ -96,9 +97,9 @@ for inputs in ((left,), (left, x)):
 # --------------------------------
 #
 # While ``backward`` runs, grad mode is off, unless the caller has passed
-# ``create_graph=True``. So what you compute in ``backward`` has no graph. If you want to
-# differentiate inside ``backward``, turn grad mode on, and start from a detached ``x``,
-# which is then a leaf of a graph of your own:
+# ``create_graph=True``. So the tensors that you compute in ``backward`` have no graph. If
+# you want to differentiate inside ``backward``, turn grad mode on, and start from a
+# detached ``x``, which is then a leaf of a separate graph:
 
 
 class Recomputed(Function):
@@ -118,8 +119,8 @@ class Recomputed(Function):
 
 
 # %%
-# The first line of the output is what we get without grad mode, and the second is what we
-# get with it:
+# The first line of the output is from a call without grad mode, and the second is from a
+# call with grad mode:
 
 for Recomputed.enable in (False, True):
     try:

@@ -5,10 +5,10 @@ ctx.x = x or ctx.save_for_backward(x)?
 ======================================
 
 In some examples ``forward`` ends with ``ctx.x = x``, and in others with
-``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors that
-are inputs or outputs. PyTorch then notices if such a tensor is edited in place, no
-reference cycle arises, and hooks and checkpoints can handle the tensor. Keep what is not a
-tensor, such as a number, a shape or a flag, as an attribute of ``ctx``.
+``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors
+that are inputs or outputs. PyTorch then notices if such a tensor is edited in place, no
+reference cycle arises, and hooks and checkpoints can handle the tensor. If a value is not
+a tensor, such as a number, a shape or a flag, keep it as an attribute of ``ctx``.
 """
 
 # %%
@@ -177,9 +177,9 @@ for again in (False, True):
     print(again, second[again].round(decimals=4))
 
 # %%
-# If ``backward`` uses such a tensor but not ``x`` itself, its result has no path to ``x``,
-# unless ``v`` has one. Then you get an error when you ask for the second derivative with
-# respect to ``x``:
+# If ``backward`` uses such a tensor but not ``x`` itself, the gradient that ``backward``
+# returns has no path to ``x``, unless ``v`` has one. Without such a path you get an error
+# when you ask for the second derivative with respect to ``x``:
 
 
 class Alone(Halfway):

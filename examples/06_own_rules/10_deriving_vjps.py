@@ -133,9 +133,10 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 # Let x be a vector and :math:`s=\operatorname{softmax}(x)`. The :term:`gradient` of
 # logsumexp is s, so the rule for logsumexp is :math:`G=v\,s`, where v is a single number.
 # For softmax itself, :math:`ds=s\odot dx-s\,(s\cdot dx)`. Here v is a vector of the shape
-# of x, and the inner product of two vectors is their dot product. If we move the factors of
-# both terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs only
-# the output of softmax. (:ref:`softmax-backward` has it for a batch of rows.)
+# of x, and the inner product of two vectors is their dot product. If we move the factors
+# of both terms to the other side, we get :math:`G=s\odot(v-s\cdot v)`. This rule needs
+# only the output of softmax. :ref:`softmax-backward` has the same rule for a batch of
+# rows.
 
 
 def logsumexp_rule(v, y, x):

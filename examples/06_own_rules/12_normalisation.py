@@ -32,11 +32,11 @@ theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
 # We begin with the gradients with respect to the weights. :math:`\beta` is added to all
-# samples, so the gradient with respect to :math:`\beta` is the sum of ``v`` over the batch.
-# :math:`\gamma` is multiplied by :math:`\hat x`, so the gradient with respect to
-# :math:`\gamma` is the sum of :math:`v\hat x`. We print first the gradient with respect to
-# :math:`\gamma` and then that with respect to :math:`\beta`, and for each of them whether
-# it agrees with PyTorch's:
+# samples, so the gradient with respect to :math:`\beta` is the sum of ``v`` over the
+# batch. :math:`\gamma` is multiplied by :math:`\hat x`, so the gradient with respect to
+# :math:`\gamma` is the sum of :math:`v\hat x`. We print the gradient with respect to
+# :math:`\gamma` and then the gradient with respect to :math:`\beta`. For each of them, we
+# also print whether it agrees with the gradient from PyTorch:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -47,16 +47,17 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as constants.* Then your gradient is wrong, though its shape is
-# right. We print whether it agrees with PyTorch's, and the largest error:
+# *I treat mean and variance as constants.* Then your gradient is wrong, though its shape
+# is right. We print whether your gradient agrees with the gradient from PyTorch, and the
+# largest error:
 
 G = gamma.detach() * V / sigma
 print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 
 # %%
 # So we differentiate the mean and the variance as well. By the product rule, :math:`d\hat
-# x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`, with :math:`d\mu=\frac1N\sum dx_i`
-# and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. Together, these give
+# x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`, with :math:`d\mu=\frac1N\sum
+# dx_i` and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. Together, these equations give
 #
 # .. math::
 #
@@ -65,8 +66,8 @@ print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 #
 # The matrix in parentheses is its own transpose. In the backward pass, :math:`\gamma
 # v/\sigma` is therefore multiplied by the same matrix, which removes the mean and the
-# component along :math:`\hat x`. Only if we remove both does our gradient agree with
-# PyTorch's:
+# component along :math:`\hat x`. Our gradient agrees with the gradient from PyTorch only
+# if we remove both of these:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -95,9 +96,10 @@ print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 #
 # LayerNorm takes the mean over the features of one sample, and :math:`\gamma` has a
 # different entry for each of these features. So you have to multiply ``v`` by
-# :math:`\gamma` first, and then remove the mean and the component along :math:`\hat x`. The
-# gradients with respect to the weights are still sums over the samples. We print whether
-# the gradients with respect to ``Z`` and to ``scale`` agree with PyTorch's:
+# :math:`\gamma` first, and then remove the mean and the component along :math:`\hat x`.
+# The gradients with respect to the weights are still sums over the samples. We print
+# whether the gradients with respect to ``Z`` and to ``scale`` agree with the gradients
+# from PyTorch:
 
 
 def projected(G, X_hat, axis):

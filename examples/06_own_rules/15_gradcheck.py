@@ -105,12 +105,12 @@ title = ax.set_title("The error: truncation at large steps, rounding at small on
 # A right rule, refused
 # ---------------------
 #
-# Each of the derivatives below is right, or is the convention that PyTorch has chosen. What
-# goes wrong is the difference quotient. It is wrong across a kink, across oscillations that
+# Each of the derivatives below is right, or is the convention that PyTorch has chosen.
+# The difference quotient is at fault. It is wrong across a kink, across oscillations that
 # are shorter than ``eps``, for a function that draws new random numbers at each call, and
-# for two arguments that share memory, because moving one also moves the other. For ``abs``
-# the central difference quotient at 0 is 0 by symmetry, and 0 is also the slope that
-# PyTorch has chosen.
+# for two arguments that share memory, because a step in one of them also moves the other.
+# For ``abs`` the central difference quotient at 0 is 0 by symmetry, and 0 is also the
+# slope that PyTorch has chosen.
 
 torch.manual_seed(0)  # the same masks on every build
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -167,7 +167,7 @@ passed
 
 # %%
 # All five wrong rules pass. So test your rule at points on every branch, with tighter
-# tolerances (float64 allows ``rtol=1e-6``), with outputs near 1 in size, with complex
+# tolerances, such as ``rtol=1e-6`` in float64, with outputs near 1 in size, with complex
 # inputs if your function accepts them, and in the slow mode. Each of these five measures
 # catches one of the wrong rules:
 

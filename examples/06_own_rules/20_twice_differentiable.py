@@ -7,7 +7,7 @@ Twice differentiable Functions
 You have written a :class:`torch.autograd.Function`, and now you need a second derivative
 through it. If its ``backward`` consists of differentiable operations on the inputs, the
 outputs and ``v``, PyTorch differentiates this ``backward`` like any other code. But if
-``backward`` uses anything else that ``forward`` has computed from ``x`` and saved, the
+``backward`` uses any other tensor that ``forward`` has computed from ``x`` and saved, the
 first derivative is right while the second may be silently wrong.
 """
 
@@ -86,8 +86,8 @@ except RuntimeError as error:
 
 # %%
 # One remedy is to compute q again in ``backward``. If that is expensive, return q as an
-# output instead. Then q is in the graph and has a :term:`cotangent` of its own,
-# :math:`v_q`, which contributes :math:`2xv_q` to the gradient:
+# output instead. Then q is in the graph and gets its own :term:`cotangent` :math:`v_q`,
+# which contributes :math:`2xv_q` to the gradient:
 
 
 class Returned(Function):

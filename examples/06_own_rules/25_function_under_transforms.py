@@ -7,9 +7,9 @@ Function under vmap and forward mode (setup_context, jvp)
 You have written a :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
 pass it to ``torch.func.jacrev`` or ``vmap``, and PyTorch asks for methods that you have
 never heard of. For :mod:`torch.func`, split ``forward`` into ``forward(x)`` and
-``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule = True``
-or a ``vmap`` of your own. For :term:`forward mode`, add ``jvp``. PyTorch does not tell you
-that a method is missing until a transform needs it.
+``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule =
+True``, or write your own ``vmap`` method. For :term:`forward mode`, add ``jvp``. PyTorch
+does not tell you that a method is missing until a transform needs it.
 """
 
 # %%
@@ -125,10 +125,10 @@ print("from outside:", torch.func.grad(lambda scale: scaled(scale)(x).sum())(two
 print("an argument: ", torch.func.grad(lambda scale: Passed.apply(x, scale).sum())(two))
 
 # %%
-# For higher derivatives ``backward`` itself has to be differentiable, that is, made of
-# differentiable torch operations on what was saved and on ``v``. A value that was detached
-# or computed by NumPy is a constant there, and the second derivative is silently wrong
-# (:ref:`twice-differentiable`):
+# For higher derivatives ``backward`` itself has to be differentiable, that is, it has to
+# consist of differentiable torch operations on the :term:`saved tensors <saved tensor>`
+# and on ``v``. A value that was detached or computed by NumPy is a constant there, and
+# the second derivative is silently wrong (:ref:`twice-differentiable`):
 
 
 class Detached(Split):
@@ -147,9 +147,9 @@ for f in (Split.apply, Detached.apply):
 #
 # The next error begins with *You tried to vmap over ...*. ``vmap`` cannot look into
 # ``forward``, and so it does not know what to do with a batch. If ``forward`` and
-# ``backward`` consist of torch operations that ``vmap`` can map, set ``generate_vmap_rule =
-# True``, and PyTorch generates the rule. Here are the error without it, and the result with
-# it:
+# ``backward`` consist of torch operations that ``vmap`` can map, set ``generate_vmap_rule
+# = True``, and PyTorch generates the rule. Here are the error without this attribute, and
+# the result with it:
 
 attempt(lambda: torch.func.vmap(Split.apply)(torch.ones(2, 3)))
 
@@ -165,11 +165,11 @@ torch.func.vmap(Batched.apply)(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
 # ------------
 #
 # Forward mode does not call ``backward``. For a :term:`JVP` it calls the method ``jvp``,
-# which you have to add, and which receives a :term:`tangent` for each input. You have to
-# save whatever ``jvp`` needs with ``save_for_forward``. The class ``Forgetful`` below has a
-# ``jvp`` but does not call ``save_for_forward``, and so its ``jvp`` finds ``saved_tensors``
-# empty. The first message is for a ``Function`` without ``jvp``, and the second for
-# ``Forgetful``:
+# which you have to add, and which receives a :term:`tangent` for each input. Use
+# ``save_for_forward`` to save the tensors that ``jvp`` needs. The class ``Forgetful``
+# below has a ``jvp`` but does not call ``save_for_forward``, and so its ``jvp`` finds
+# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and
+# the second for ``Forgetful``:
 
 
 class Forgetful(Batched):

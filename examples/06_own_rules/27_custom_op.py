@@ -6,18 +6,19 @@ torch.library.custom_op or autograd.Function: how do I give an operator a backwa
 
 You have an operation that PyTorch cannot differentiate, because it is in NumPy or in a
 kernel that you wrote. You can give it a backward rule with ``autograd.Function`` or with
-``torch.library.custom_op``. The difference is in what a tracer sees. ``custom_op`` hides
-your code from tracers: ``torch.compile`` and ``torch.export`` see a single operator, and
-get the shape of its output from its fake version. You register the backward rule of the
-operator separately. Like the ``backward`` of a Function, it receives ``v``. If this rule is
-to be compiled as well, it must consist of operators that a tracer knows.
+``torch.library.custom_op``. The two differ in how much of your code a tracer sees.
+``custom_op`` hides your code from tracers: ``torch.compile`` and ``torch.export`` see a
+single operator, and get the shape of its output from its fake version. You register the
+backward rule of the operator separately. Like the ``backward`` of a Function, it receives
+``v``. If you want to compile this rule, too, it must consist of operators that a tracer
+knows.
 """
 
 # %%
-# Our example is the running maximum, which takes a tensor of shape ``(n,)`` to one of the
-# same shape, and which we compute with NumPy. The type annotations of the function define
-# the schema of the operator. With ``mutates_args=()`` you declare that the operator writes
-# to none of its arguments:
+# Our example is the running maximum, which we compute with NumPy. It takes a tensor of
+# shape ``(n,)`` and returns a tensor of the same shape. The type annotations of the
+# function define the schema of the operator. With ``mutates_args=()`` you declare that
+# the operator writes to none of its arguments:
 
 import warnings
 
@@ -74,12 +75,12 @@ print(doubled(x.detach()))
 # The backward
 # ------------
 #
-# To solve the first problem, register two functions. The one that you pass as
-# ``setup_context`` saves what the backward needs, and the other is the backward, which
-# returns one gradient for each input. In our example output i is the largest of the inputs
-# up to place i, and so ``v[i]`` goes to the place of this largest input. If several entries
-# of ``v`` go to the same place, they are added up. We find the places with torch's own
-# operators:
+# To solve the first problem, register two functions. One of them, which you pass as
+# ``setup_context``, saves the tensors that the backward rule needs. The other is the
+# backward rule itself, which returns one gradient for each input. In our example output i
+# is the largest of the inputs up to place i, and so ``v[i]`` goes to the place of this
+# largest input. If several entries of ``v`` go to the same place, they are added up. We
+# find the places with torch's own operators:
 
 
 def keep(ctx, inputs, output):
@@ -99,9 +100,10 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *May I use NumPy in backward, too?* You may in eager mode. If the backward rule is to be
-# compiled, it has to become an operator as well, because a tracer goes into ``backward``.
-# The backward rule of the next operator calls NumPy directly, and in eager mode this works:
+# *May I use NumPy in backward, too?* You may in eager mode. If you want to compile the
+# backward rule, it has to become an operator as well, because a tracer goes into
+# ``backward``. The backward rule of the next operator calls NumPy directly, and in eager
+# mode this works:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
@@ -188,9 +190,10 @@ print(torch.library.opcheck(running_max, (x,)))
 print(set(torch.library.opcheck(same_memory, (torch.ones(2), True)).values()))
 
 # %%
-# *Does it work under torch.func?* It does not. PyTorch turns the backward that you
-# registered into a Function of the old form, which ``func.grad`` refuses. In :term:`forward
-# mode` the result is worse than an error, because you get 0 without a warning:
+# *Does a custom operator work under torch.func?* It does not. PyTorch turns the backward
+# that you registered into a Function of the old form, which ``func.grad`` refuses. In
+# :term:`forward mode` the result is worse than an error, because you get 0 without a
+# warning:
 
 try:
     torch.func.grad(lambda x: cube(x).sum())(x.detach())

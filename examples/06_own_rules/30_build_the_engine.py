@@ -5,10 +5,10 @@ Build the engine: PyTorch's backward in under a hundred lines of NumPy
 ======================================================================
 
 What does ``loss.backward()`` do internally? To find out, we build an engine that does the
-same. A reverse-mode engine needs a rule for each operation, a record of which operation
-made which tensor, and a walk from the :term:`root` that waits at each tensor until all its
-:term:`cotangents <cotangent>` have arrived. Besides these, the engine has to treat the
-argument ``gradient`` as PyTorch does.
+same as PyTorch. A reverse-mode engine needs a rule for each operation, a record of which
+operation made which tensor, and a walk from the :term:`root` that waits at each tensor
+until all its :term:`cotangents <cotangent>` have arrived. Besides these, the engine has
+to treat the argument ``gradient`` as PyTorch does.
 """
 
 # %%
@@ -244,9 +244,9 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# We have left out ``create_graph``, because the engine does not record what a rule that is
-# written in NumPy computes. We have also left out hooks, and the version counters that
-# detect in-place changes.
+# We have left out ``create_graph``, because our rules are written in NumPy, and the
+# engine does not record the operations of NumPy. We have also left out hooks, and the
+# version counters that detect in-place changes.
 #
 # Where next
 # ----------

@@ -134,9 +134,9 @@ _ = ax.set(title="Time of one product, in forward passes", xlabel="forward passe
 #
 # There are three common mistakes if you measure such a factor yourself. You may time the
 # *first* call, which also sets up threads and caches. You may forget to wait for the GPU,
-# which ``Timer`` does for you. And you may time the forward pass and ``backward`` together
-# and divide by the time of the forward pass, which gives a factor that is larger by 1 than
-# those above.
+# which ``Timer`` does for you. And you may time the forward pass and ``backward``
+# together and divide by the time of the forward pass, which gives a factor that is larger
+# by 1 than the factors above.
 #
 # A second derivative costs more. With ``create_graph=True`` PyTorch records the backward
 # pass, too, and the second product goes back through both recorded passes. For our network

@@ -6,10 +6,10 @@ Which way to a whole Jacobian is fastest, for m = 1 … 1000?
 
 There are several ways to compute a whole :term:`Jacobian`, and you want the fastest. If
 there is only one output, the fastest way is ``backward`` itself. For the network on this
-page, and from about ten outputs on, the ways that compute all rows at once
-(``is_grads_batched``, ``jacrev``) are faster than a loop, by a factor that grows with the
-number of outputs. Once there are more outputs than inputs, :term:`forward mode` is faster
-than all ways that compute rows.
+page, and from about ten outputs on, the two ways that compute all rows at once,
+``is_grads_batched`` and ``jacrev``, are faster than a loop, by a factor that grows with
+the number of outputs. Once there are more outputs than inputs, :term:`forward mode` is
+faster than all ways that compute rows.
 """
 
 # %%
@@ -71,7 +71,7 @@ for name, way in ways.items():
 # Timed
 # -----
 #
-# For each ``m`` we divide the time of each way by the time of the fastest. ``Timer``
+# For each ``m`` we divide the time of each way by the time of the fastest way. ``Timer``
 # repeats a call until its median is steady, and uses one thread:
 
 from torch.utils.benchmark import Timer
@@ -90,8 +90,8 @@ def compare(m):
 
 # %%
 # If you copy this page and run it, it measures on your machine. In a clone of the
-# repository it reads a record of an earlier measurement instead, and prints with which
-# version, on which kind of machine and when this record was made:
+# repository it reads a record of an earlier measurement instead, and prints the version
+# of torch, the kind of machine and the date of this record:
 
 import json
 import platform

@@ -150,8 +150,8 @@ except RuntimeError as error:
 # A single call that passes all the ones takes its place (:ref:`ones-trick`).
 #
 # As a check, we compare the gradients with the derivative written out in NumPy, and the
-# strides and bytes that the hook has seen with those that we expect. We also check what we
-# said about the record:
+# strides and bytes that the hook has seen with the strides and bytes that we expect. We
+# also check our statements about the record:
 
 import numpy as np
 

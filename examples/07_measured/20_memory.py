@@ -104,8 +104,8 @@ table
 # *The memory of my forward mode does grow with the depth.* Then x or a weight requires a
 # gradient, and PyTorch records a graph of both the value and the tangent, for a
 # ``backward`` that you may not want. You can detach x and the weights, or run the ``jvp``
-# under ``no_grad``, which stops the recording but not the tangents. We measured the first
-# list below without ``no_grad``, and the second with it:
+# under ``no_grad``, which stops the recording but not the tangents. The first list below
+# is measured without ``no_grad``, and the second with it:
 
 
 def of_a_leaf(layers):
@@ -182,9 +182,10 @@ rows
 # you write ``total += loss``, which keeps the graph of every step.
 #
 # *"Forward over reverse is the lean Hessian-vector product."* With ``torch.func`` it is
-# not. :func:`torch.func.grad` records its own backward pass, as ``create_graph=True`` does,
-# and ``jvp`` adds a tangent to each tensor that is kept. For 40 layers, the first number
-# below is the memory of two reverse passes, and the second is that of forward over reverse:
+# not. :func:`torch.func.grad` records its own backward pass, as ``create_graph=True``
+# does, and ``jvp`` adds a tangent to each tensor that is kept. For 40 layers, the first
+# number below is the memory of two reverse passes, and the second is the memory of
+# forward over reverse:
 
 loss = lambda x: chain(x, 40).sum()
 twice_reverse = peak(torch.autograd.functional.vhp, loss, x, v)
@@ -192,7 +193,7 @@ print(twice_reverse, peak(torch.func.jvp, torch.func.grad(loss), (x,), (v,)))
 
 # %%
 # As a check, the gradient with checkpointing must be the same as the gradient without it,
-# and the counts must agree with those that we work out by hand:
+# and the counts must agree with counts that we work out by hand:
 
 _, vjp_of_chain = torch.func.vjp(lambda x: chain(x, 64), x)
 torch.testing.assert_close(checkpointed(8), vjp_of_chain(v)[0])

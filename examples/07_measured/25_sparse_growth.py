@@ -30,8 +30,9 @@ torch.func.jacrev(f)(torch.arange(1.0, 6.0)).count_nonzero()
 # %%
 # :func:`pullback.sparsity` finds the pattern of the nonzero entries by running f once on
 # index sets, and then colours the columns. Each colour takes one product, and in this
-# example the number of colours does not depend on n. The number of entries to keep grows in
-# proportion to n, whereas that of a dense matrix grows with the square of n:
+# example the number of colours does not depend on n. The number of entries to keep grows
+# in proportion to n, whereas the number of entries of a dense matrix grows with the
+# square of n:
 
 import pullback
 

@@ -83,8 +83,8 @@ kept = [graph_kept(lambda loss: loss), graph_kept(torch.Tensor.item)]
 kept
 
 # %%
-# Only ``total += loss`` does, because then ``total`` has a graph, and this graph holds
-# those of all the losses. (:ref:`memory-measured`)
+# Only ``total += loss`` does, because then ``total`` has a graph, and this graph contains
+# the graphs of all the losses. (:ref:`memory-measured`)
 #
 # As a check, we compare the gradient of the first question and the Jacobian of the second
 # with formulas. Row i of this Jacobian is :math:`(1-\tanh^2)` times row i of ``A``:

@@ -4,11 +4,11 @@ r"""
 Two meanings of “dimension”: scalars, vectors, rows, columns, tensors
 =====================================================================
 
-A tutorial speaks of a vector of dimension 5, and PyTorch says of the same thing that its
-``dim()`` is 1. Who is right? Both are, because they count different things. In mathematics
-the space :math:`\mathbb R^5` has dimension 5. In PyTorch, a tensor that holds a vector of
-this space has *one* dimension, and the size of this dimension is 5. Mathematics counts
-numbers, and PyTorch counts indices.
+A tutorial speaks of a vector of dimension 5, and PyTorch says that the ``dim()`` of the
+same vector is 1. Who is right? Both are, because they count different things. In
+mathematics the space :math:`\mathbb R^5` has dimension 5. In PyTorch, a tensor that holds
+a vector of this space has *one* dimension, and the size of this dimension is 5.
+Mathematics counts numbers, and PyTorch counts indices.
 """
 
 # %%
@@ -35,9 +35,9 @@ for name, t in kinds.items():
     print(f"{name:20} dim {t.dim()}  shape {tuple(t.shape)}  numbers {t.numel()}")
 
 # %%
-# The last entry of an :math:`m\times n` matrix is :math:`w_{m,n}`. The number of the row
-# comes first, and then that of the column. Mathematics counts from 1 and PyTorch from 0,
-# and so :math:`w_{2,3}` is ``W[1, 2]``:
+# The last entry of an :math:`m\times n` matrix is :math:`w_{m,n}`. The first index is the
+# number of the row, and the second is the number of the column. Mathematics counts from 1
+# and PyTorch from 0, and so :math:`w_{2,3}` is ``W[1, 2]``:
 
 W = kinds["matrix, 2×3"]
 W[1, 2]
@@ -63,8 +63,8 @@ print(A @ u, u @ A)
 # ------------------
 #
 # "Scalar" or "vector-valued" says what comes out of a function, and "univariate" or
-# "multivariate" says what goes in. (A *multi-valued* function is something else: it has
-# several values for one input.) On this site we use an example of each kind:
+# "multivariate" says what goes in. A *multi-valued* function is something else: it has
+# several values for one input. The table shows an example of each of the four kinds:
 #
 # =============  =======================  =============================
 # ..             univariate, one in       multivariate, n in
@@ -124,7 +124,7 @@ pullback.explain(torch.square, torch.arange(1.0, 6))
 
 # %%
 # As a check, we derive the four Jacobians by hand. They have the same shapes and the same
-# entries as those of PyTorch:
+# entries as the Jacobians from PyTorch:
 
 by_hand = {
     "x²": torch.tensor(2.0),

@@ -88,8 +88,8 @@ einstein = torch.einsum("i,ij->j", v, J)
 print(D @ v, einstein)
 
 # %%
-# What PyTorch returns is like the result of the Einstein summation. It has one index for
-# each index of ``x``:
+# The result from PyTorch is like the result of the Einstein summation. It has one index
+# for each index of ``x``:
 
 
 def f(x):
@@ -133,11 +133,11 @@ import pullback
 pullback.live(f, x, v)
 
 # %%
-# It is easy to take a *square* :math:`J` the wrong way up. PyTorch refuses no shape, and
-# the numbers are wrong. To find such a mistake, compute :math:`Ju` with :term:`forward
-# mode`, and compare :math:`v^\top(Ju)` with :math:`v^\top J\,u` from your own matrix. In
-# the code below, ``a`` stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix
-# fails this test:
+# It is easy to take a *square* :math:`J` the wrong way up. All shapes fit, so PyTorch
+# raises no error, and the numbers are wrong. To find such a mistake, compute :math:`Ju`
+# with :term:`forward mode`, and compare :math:`v^\top(Ju)` with :math:`v^\top J\,u` from
+# your own matrix. In the code below, ``a`` stands for :math:`v` and ``b`` for :math:`u`.
+# The transposed matrix fails this test:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])
@@ -146,8 +146,9 @@ print("forward mode:", (a @ Sb).item())
 print("vᵀ J u:", (a @ S @ b).item(), " vᵀ Jᵀ u:", (a @ S.T @ b).item())
 
 # %%
-# We check that all four notations give PyTorch's three numbers, that :math:`J` itself is
-# what forward mode finds, and that the two products give the same number :math:`v^\top Ju`:
+# As a check, we compare the results of all four notations with the three numbers from
+# PyTorch, and :math:`J` with the Jacobian that forward mode finds. We also check that the
+# two products give the same number :math:`v^\top Ju`:
 
 for notation in (row.flatten(), column.flatten(), D @ v, einstein):
     assert torch.equal(notation, x.grad)

@@ -5,11 +5,11 @@ The vector-Jacobian product, and the chain rule as a row of them
 ================================================================
 
 You know the chain rule as "multiply the derivatives". What is multiplied, and in which
-order, if there are many inputs and outputs? If a loss :math:`\ell` is applied to :math:`f`,
-the :term:`Jacobian` of :math:`\ell\circ f` is the row :math:`\nabla\ell` times :math:`J_f`.
-This is the :term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. For a longer chain, the
-:term:`chain rule` is a row of such products, one after the other, from the loss back to the
-input.
+order, if there are many inputs and outputs? If a loss :math:`\ell` is applied to
+:math:`f`, the :term:`Jacobian` of :math:`\ell\circ f` is the row :math:`\nabla\ell` times
+:math:`J_f`. This is the :term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. For a
+longer chain, the :term:`chain rule` is a sequence of such products, from the loss back to
+the input.
 """
 
 # %%
@@ -130,7 +130,7 @@ s.grad
 print(total, mean)
 
 # %%
-# There is a real trap, too: :math:`v` has to be computed at :math:`y=f(x)`. If you keep a
+# But there is a real trap: :math:`v` has to be computed at :math:`y=f(x)`. If you keep a
 # ``v`` from an earlier step and use it after ``x`` has moved, the result is wrong, and
 # nothing warns you:
 
@@ -145,11 +145,12 @@ print(stale, fresh)
 # At a kink
 # ---------
 #
-# The rule is one for steps without a kink where you stand. Take two steps. The first leads
-# from ``x`` to ``relu(x)`` and ``relu(-x)``, and the second takes the difference of the
-# two, which is ``x`` again, with a slope of 1. At 0 both parts of the first step have their
-# kink, where PyTorch counts a slope of 0. So the table of the first step is zero, and the
-# product is 0:
+# You can rely on the chain rule where no step of the chain has a kink. Here is a chain of
+# two steps with a kink at 0. The first step maps ``x`` to ``relu(x)`` and ``relu(-x)``,
+# and the second takes the difference of the two. This difference is ``x`` again, so the
+# chain has a slope of 1 everywhere. At 0 both parts of the first step have a kink, and
+# PyTorch takes 0 for the slope of each. So the Jacobian of the first step is zero there,
+# and the product is 0 instead of 1. We print the product at −1, 0 and 1:
 
 
 def halves(x):
@@ -168,9 +169,9 @@ for at in (-1.0, 0.0, 1.0):
 slopes
 
 # %%
-# We compare the first product with the sum over :math:`i`, and the chain of three with the
-# product of its Jacobians from :term:`forward mode`. :func:`pullback.check` examines the
-# middle step of the chain:
+# As a check, we compare the first product with the sum over :math:`i`, and the chain of
+# three with the product of its Jacobians from :term:`forward mode`.
+# :func:`pullback.check` examines the middle step of the chain:
 
 import pullback
 

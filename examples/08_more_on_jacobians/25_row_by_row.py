@@ -75,9 +75,10 @@ with Largest() as batch:
 loop.size, batch.size
 
 # %%
-# The largest tensor of the single call is ten times as large as that of the loop.
+# The largest tensor of the single call is ten times as large as the largest tensor of the
+# loop.
 #
-# The drawing shows the small Jacobian again, with the ``v`` that picks the middle row:
+# The drawing shows our 3×3 Jacobian again, with the ``v`` that picks the middle row:
 
 import pullback
 
@@ -94,8 +95,9 @@ y.register_hook(lambda v: print("arrives at y:", v))
 second
 
 # %%
-# The middle input takes no part in this entry of ``y``, and gets a 0. *I expected None.*
-# You get None for whole tensors that take no part, and 0 for single entries.
+# The middle input does not influence this entry of ``y``, and so it gets a 0. *I expected
+# None.* If a whole tensor has no influence, you get None for it. If a single entry has
+# none, you get 0 for this entry.
 #
 # Tensors out
 # -----------
@@ -126,10 +128,10 @@ hidden.shape
 # What goes wrong
 # ---------------
 #
-# *The derivative of Q with respect to a should be a 2×2 matrix; why is a.grad a 2-vector?*
-# Because ``backward`` gives one product :math:`v^\top J`, never :math:`J` itself. For
-# :math:`Q=3a^3-b^2`, which is elementwise, ones happen to show all the entries of J that
-# are not zero, which are the diagonal :math:`9a_i^2`:
+# *The derivative of Q with respect to a should be a 2×2 matrix; why is a.grad a
+# 2-vector?* Because ``backward`` gives one product :math:`v^\top J`, never :math:`J`
+# itself. For :math:`Q=3a^3-b^2`, which is elementwise, only the diagonal entries
+# :math:`9a_i^2` of J are not zero. So with ones you happen to see all of them:
 
 a = torch.tensor([2.0, 3.0], requires_grad=True)
 b = torch.tensor([6.0, 4.0])
@@ -149,8 +151,8 @@ for i, row in enumerate(rows):
 print(torch.equal(columns, J), torch.equal(columns, J.T))
 
 # %%
-# If you leave out ``retain_graph``, the second row fails, because the first call has freed
-# what the second needs:
+# If you leave out ``retain_graph``, the second row fails, because the first call has
+# freed the values that the second call needs:
 
 y = f(x)
 torch.autograd.grad(y, x, torch.eye(3)[0])

@@ -4,10 +4,10 @@ r"""
 The whole Jacobian at once
 ==========================
 
-You want the whole :term:`Jacobian`, and no loop. PyTorch has five ways to compute it in one
-call, which give the same numbers. The five ways differ in what they take, in whether they
-work by rows (:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they
-refuse.
+You want the whole :term:`Jacobian`, and no loop. PyTorch has five ways to compute it in
+one call, and all five give the same numbers on this page. The five ways differ in what
+they take and in what they refuse. Some of them work by rows, which is :term:`reverse
+mode`, and some by columns, which is :term:`forward mode`.
 """
 
 # %%
@@ -21,8 +21,8 @@ refuse.
 # ``functional.jacobian``              a function            rows; columns if told to
 # ===================================  ====================  =============================
 #
-# We try them on :math:`f(x)=(x_1x_2,\;x_2^2)`, which takes two numbers to two and has the
-# Jacobian
+# We try the five ways on :math:`f(x)=(x_1x_2,\;x_2^2)`, which has two inputs and two
+# outputs. Its Jacobian is
 #
 # .. math::
 #
@@ -41,8 +41,8 @@ found = {}
 
 # %%
 # *Can I get the Jacobian of a tensor that is already computed?* Yes, with
-# ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. (Forward mode must
-# run ``f`` again, and so it needs the function.)
+# ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. Forward mode cannot
+# do this, because it must run ``f`` again, and so it needs the function:
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -52,8 +52,8 @@ found["is_grads_batched"]
 
 # %%
 # The other ways start from the function. :func:`torch.func.vjp` with
-# :func:`torch.func.vmap` spells out what :func:`torch.func.jacrev` does in one call. Both
-# work by rows:
+# :func:`torch.func.vmap` spells out the steps that :func:`torch.func.jacrev` takes in one
+# call. Both work by rows:
 
 value, pull = torch.func.vjp(f, x)
 (found["vmap of vjp"],) = torch.func.vmap(pull)(torch.eye(2))
@@ -105,8 +105,8 @@ print(value, y)
 
 # %%
 # If you take all rows at once, you need memory for all of them. With ``chunk_size`` you
-# choose how many products are taken at a time (:ref:`never-forms-j` counts how much memory
-# this saves):
+# choose how many products are taken at a time. :ref:`never-forms-j` counts how much
+# memory this saves. Here one product is taken at a time:
 
 found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
@@ -158,11 +158,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``autograd.functional.jacobian`` returns zeros there, too, unless you pass
-# ``strict=True``. Then it raises an error, as the loop over rows with ``autograd.grad``
-# does. But one output that still depends on the argument is enough for both of them. Then
-# an output that went through NumPy altogether has a row of zeros, and the row of one that
-# went through it in part lacks this part:
+# ``autograd.functional.jacobian`` also returns zeros if no output has a graph that leads
+# to the argument, for example because the function went through NumPy. With
+# ``strict=True`` it raises an error, as the loop over rows with ``autograd.grad`` does.
+# But neither of them raises an error if at least one output still has such a graph. Then
+# an output that NumPy computed gets a row of zeros. If NumPy computed only a factor of an
+# output, the row of this output lacks the derivative of the factor:
 
 point = torch.tensor([1.0, 2.0, 3.0])
 through_numpy = lambda x: torch.from_numpy(x.detach().numpy() ** 2)
@@ -178,8 +179,9 @@ seen_in_part = functional(in_part, point, strict=True)
 half_seen
 
 # %%
-# ``torch.func`` raises an error for a BatchNorm in training, which updates its statistics
-# on the way. The loop takes it, and ``functional.jacobian`` is such a loop:
+# ``torch.func`` raises an error for a BatchNorm in training, because the layer updates
+# its running statistics. A loop over rows can handle the layer, and
+# ``functional.jacobian`` is such a loop:
 
 norm, batch = torch.nn.BatchNorm1d(3), torch.eye(3)
 try:

@@ -120,9 +120,9 @@ in_chunks = torch.func.jacrev(wide, chunk_size=500)(point)
 print([round(passes(way, 3, 5000)) for way in ways], tuple(by_columns.shape))
 
 # %%
-# :func:`pullback.jacobian` chooses the mode for you, by a rule that was found by measuring
-# time (:ref:`measured`). Here is the work of ``pullback.jacobian`` beside that of the two
-# modes, for a wide and for a tall :math:`J`:
+# :func:`pullback.jacobian` chooses the mode for you, by a rule that was found by
+# measuring time (:ref:`measured`). Here is the work of ``pullback.jacobian`` beside the
+# work of the two modes, for a wide and for a tall :math:`J`:
 
 import pullback
 
@@ -164,18 +164,20 @@ with sdpa_kernel(SDPBackend.MATH):
 # Where the two differ
 # --------------------
 #
-# For a few operations they return different numbers, and no message. In every release that
-# we tried, up to 2.15, ``jacrev`` of ``torch.cdist`` is wrong (:ref:`jacrev-of-cdist`),
-# because ``torch.func`` makes a mistake when it takes the products of this operation side
-# by side. One at a time they are right. ``jacfwd`` of ``scatter_reduce`` with ``"prod"``
-# returns zeros, because its rule for the way forward is wrong.
+# For a few operations, ``jacrev`` and ``jacfwd`` return different numbers, without a
+# message. In every release that we tried, up to 2.15, ``jacrev`` of ``torch.cdist`` is
+# wrong (:ref:`jacrev-of-cdist`), because ``torch.func`` makes a mistake when it computes
+# several products of this operation in one batch. If you compute the products one at a
+# time, they are right. ``jacfwd`` of ``scatter_reduce`` with ``"prod"`` returns zeros,
+# because the forward rule of this operation is wrong.
 #
-# Sometimes the two differ on purpose. The walk back gives no gradient to the
-# ``padding_idx`` of an embedding, and treats the matrix of ``linalg.cholesky`` as
-# symmetric. The way forward does neither. And where a branch of ``torch.where`` that is not
-# taken has an infinite slope, the way back gives NaN and the way forward does not
-# (:ref:`where-and-its-branches`). If much depends on a table, compare it once with
-# that of ``torch.autograd.functional.jacobian``, which walks back once for each row:
+# Sometimes the two differ on purpose. Reverse mode gives no gradient to the row
+# ``padding_idx`` of an embedding, and it treats the input of ``linalg.cholesky`` as a
+# symmetric matrix. Forward mode does neither. If a branch of ``torch.where`` is not taken
+# and has an infinite slope, reverse mode gives NaN and forward mode does not
+# (:ref:`where-and-its-branches`). If much depends on a Jacobian, compare it once with the
+# result of ``torch.autograd.functional.jacobian``, which takes one backward pass for each
+# row:
 
 groups = torch.tensor([0, 0, 1])
 words = torch.tensor([0, 2])
@@ -199,9 +201,9 @@ for name, (f, at) in pairs.items():
     print(f"{name:16} as in the loop: jacrev {same[0]}, jacfwd {same[1]}")
 
 # %%
-# All modes must give the same values where they have the same rules, and the crossover
-# must lie between m = 63 and m = 66. We check both statements, and the results of the
-# sections above:
+# As a check, we require that all modes give the same values where they have the same
+# rules, and that the crossover lies between m = 63 and m = 66. We also check the results
+# of the sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)
@@ -231,8 +233,8 @@ assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 # Where next
 # ----------
 #
-# If most of J is zero, see :ref:`sparse-jacobian`. What each mode keeps in memory is
-# counted in :ref:`never-forms-j`.
+# If most of J is zero, see :ref:`sparse-jacobian`. :ref:`never-forms-j` counts how much
+# memory each mode keeps.
 #
 # .. asked: forward or reverse mode; when is forward mode faster; number of inputs and
 #    outputs; jacfwd or jacrev crossover; few inputs many outputs

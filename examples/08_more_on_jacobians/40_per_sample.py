@@ -4,11 +4,12 @@ r"""
 A Jacobian for every sample: (B, m, n) without the zeros
 ========================================================
 
-You have a batch of B samples, and for each of them you want a :term:`Jacobian` with one row
-for each of its m outputs. If you ask for the Jacobian of the whole batch, you get a tensor
-of shape ``(B, m, B, n)``, which is nearly all zeros if the samples are independent. What
-you want has shape ``(B, m, n)``. For independent samples you can use ``vmap(jacrev(f))``,
-or take ``m`` products, each of which serves all the samples at once.
+You have a batch of B samples, and for each of them you want a :term:`Jacobian` with one
+row for each of its m outputs. If you ask for the Jacobian of the whole batch, you get a
+tensor of shape ``(B, m, B, n)``, in which most entries are zeros if the samples are
+independent. You want a tensor of shape ``(B, m, n)`` instead. For independent samples you
+can use ``vmap(jacrev(f))``, or take ``m`` products, each of which serves all the samples
+at once.
 """
 
 # %%
@@ -30,8 +31,8 @@ full = torch.func.jacrev(f)(X)
 full.shape
 
 # %%
-# The samples are independent, and so the blocks between different samples are zero. What
-# you want is on the block diagonal:
+# The samples are independent, and so the blocks between different samples are zero. The
+# entries that you want are on the block diagonal:
 
 blocks = torch.stack([full[b, :, b] for b in range(5)])
 print(blocks.shape, " zeros:", (full == 0).sum().item(), "of", full.numel())
@@ -133,9 +134,9 @@ except ValueError as error:
     print(error)
 
 # %%
-# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its running
-# statistics, and ``jacrev`` and ``jacfwd`` refuse to run it. (The BatchNorm above has no
-# running statistics to write.)
+# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its
+# running statistics, and ``jacrev`` and ``jacfwd`` refuse to run it. The BatchNorm above
+# has no running statistics to write, but this one has:
 
 try:
     torch.func.jacrev(torch.nn.BatchNorm1d(3))(X)
@@ -177,11 +178,12 @@ except IndexError as error:
 torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
 
 # %%
-# In training mode a batch of one is of no use. If a sample is a row of numbers, BatchNorm
-# wants the variance of each column, and a single number has none. For an image it would
-# have to write its statistics, and ``vmap`` and ``jacrev`` refuse that. With
-# ``track_running_stats=False`` it runs, but normalises each image with the image's own mean
-# instead of that of the batch, so the table is that of another function:
+# In training mode a batch of size 1 does not help. If a sample is a row of numbers,
+# BatchNorm needs the variance of each column, and a single number has no variance. If a
+# sample is an image, BatchNorm would have to write its running statistics, and ``vmap``
+# and ``jacrev`` refuse that. With ``track_running_stats=False`` the layer runs, but it
+# normalises each image with the image's own mean instead of the mean of the batch. So you
+# get the Jacobian of a different function:
 
 images = torch.linspace(-1, 1, 48).reshape(4, 3, 2, 2) ** 2
 forgetful = torch.nn.BatchNorm2d(3, track_running_stats=False)
@@ -190,14 +192,15 @@ print("mean of an image, alone:     ", each_alone[0, 0].mean().abs().item() < 1e
 print("the same as in the batch:    ", torch.allclose(each_alone, forgetful(images)))
 
 # %%
-# *What does* ``vmap`` *refuse, and what does it not see?* It runs the function once for all
-# samples, so it refuses an ``if`` that looks at a value, a draw of random numbers by
-# PyTorch, and a number of a sample that is written into ``torch.zeros(2)``. (A
-# ``x.new_zeros(2)`` is made of the sample, and has room for all.) On a CPU it refuses a GRU
-# (:ref:`per-sample-gradients-of-an-rnn`), where the sums over the batch work. But Python's
-# ``random`` and NumPy raise nothing, and all samples get the same number. And a batch that
-# the function takes from the program around it counts as a constant, so that what comes
-# through it is missing from the tables:
+# *What does* ``vmap`` *refuse, and what does it not see?* ``vmap`` runs the function once
+# for all samples. So it refuses an ``if`` that looks at a value, random numbers that
+# PyTorch draws, and a function that writes numbers of a sample into ``torch.zeros(2)``.
+# If the function writes into ``x.new_zeros(2)`` instead, it runs, because this tensor is
+# made from the sample and has room for all samples. On a CPU ``vmap`` also refuses a GRU
+# (:ref:`per-sample-gradients-of-an-rnn`), for which the sum trick works. But if the
+# random numbers come from Python's ``random`` or from NumPy, there is no error, and all
+# samples get the same number. And if the function uses a batch from outside, this batch
+# counts as a constant, and the Jacobians lack all derivatives that go through it:
 
 
 def written(x, y):
@@ -228,19 +231,21 @@ same = torch.func.vmap(lambda x: x * random.random())(torch.ones(5))
 captured = torch.func.vmap(torch.func.jacrev(lambda x: x / X.exp().sum(0)))(X)
 
 # %%
-# *What is the number in the message of* ``pullback.jacobian`` *above?* In each product of
-# its test, some samples have prices for their outputs, drawn at random, and the others have
-# none. If no sample looked at another, the inputs of a sample without prices would earn
-# nothing. The number compares the most that one of them earns with the most that any input
-# earns. What is hardly more than rounding passes for rounding:
+# *What is the number in the message of* ``pullback.jacobian`` *above?*
+# ``pullback.jacobian`` tests whether the samples mix by means of products. In each of
+# these products, ``v`` is random for some samples and 0 for the others. If the samples do
+# not mix, the gradient of a sample whose ``v`` is 0 must be 0, too. The number is the
+# largest entry in the gradients of these samples, divided by the largest entry of all. If
+# this number is hardly larger than a rounding error, as for the function below, the
+# mixing goes unnoticed:
 
 barely = lambda X: X + 1e-6 * X.sum(0)
 unnoticed = pullback.jacobian(barely, X, batched=True)
 torch.allclose(unnoticed, torch.eye(3).expand(5, 3, 3), atol=1e-5)
 
 # %%
-# We compare the seven ways of this page with the derivative worked out by hand, which is
-# :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
+# As a check, we compare the seven ways of this page with the derivative worked out by
+# hand, which is :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
 for result in (blocks, summed, of_sum, stacked.movedim(0, 1), mapped, shared, batched):

@@ -95,10 +95,10 @@ leaf = x.clone().requires_grad_()
 leaf.grad
 
 # %%
-# Rows can save what columns cannot. Suppose that a meter shows the total of five numbers,
-# and beside it the squares of the last four. All columns meet in the row of the total, so
-# to group columns saves nothing. But the row of the total can stay alone, and the other
-# rows share one product:
+# Sometimes you need fewer products with rows than with columns. Suppose that a meter
+# shows the total of five numbers, and beside it the squares of the last four. All five
+# columns have a non-zero entry in the row of the total, so no two columns can share a
+# product. But if the row of the total gets its own product, the other rows can share one:
 
 
 def meter(t):

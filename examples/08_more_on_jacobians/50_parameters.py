@@ -164,11 +164,12 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# *One block is zero, and the others are right.* Then its name may be misspelt.
-# ``functional_call`` ignores a name that the last module on the way does not have, unless
-# you pass ``strict=True``. Then it wants every parameter and every buffer, and no other
-# name. (Buffers are what a module stores without training it, such as the means of a
-# BatchNorm.) A name that leads to no module at all raises an error in any case:
+# *One block is zero, and the others are right.* Then the name of this block may be
+# misspelt in the dict. ``functional_call`` ignores a name if the module to which the name
+# leads has no such tensor. With ``strict=True`` it raises an error, but then the dict
+# must also have an entry for every parameter and every buffer. Buffers are tensors that a
+# module stores but does not train, such as the running means of a BatchNorm. A name that
+# leads to no module at all raises an error in any case:
 
 for name in ("bais", "module.bias"):
     try:
@@ -189,8 +190,8 @@ at_once = torch.autograd.grad(
 [tuple(block.shape) for block in at_once]
 
 # %%
-# We compare the blocks with the formulas, the kernel with the closed form, and a weighted
-# sum of the rows of each block with the result of ``backward``:
+# As a check, we compare the blocks with the formulas, the kernel with the closed form,
+# and a weighted sum of the rows of each block with the result of ``backward``:
 
 v = torch.tensor([1.0, 10.0])
 layer(x).backward(v)

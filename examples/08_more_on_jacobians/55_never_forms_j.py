@@ -28,7 +28,7 @@ print(f"entries of J: {y.numel() * x.numel():.0e}   of x.grad: {x.grad.numel():.
 # Memory
 # ------
 #
-# What ``backward`` does need are :term:`saved tensors <saved tensor>`, which are values of
+# But ``backward`` does need :term:`saved tensors <saved tensor>`, which are values from
 # the forward pass. To see how much memory they take, we install a hook that is called for
 # each tensor as it is saved, and we add up the bytes, counting each tensor once:
 
@@ -81,10 +81,11 @@ print(f"{entries:.1e} entries, {entries * 4 / 2**30:.0f} GiB")
 
 # %%
 # The product is :math:`V^\top X`, one matrix product as large as the forward pass. If the
-# input requires a gradient as well, there is another matrix product of this size. We count
-# the floating-point operations of the two products together, because such a count does not
-# depend on the machine. The last number in each line of the output is the ratio of the
-# operations of the backward pass to those of the forward pass:
+# input requires a gradient as well, there is another matrix product of this size. We
+# count the floating-point operations of the two products together, because such a count
+# does not depend on the machine. The last number in each line of the output is the number
+# of operations in the backward pass, divided by the number of operations in the forward
+# pass:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -100,7 +101,7 @@ for size in (10, 100, 1000):
 # %%
 # For each size that we tried, the backward pass took two products of the size of the
 # forward pass, and not :math:`m` products. A gradient costs only a small multiple of the
-# function itself. This is called the *cheap gradient principle*.
+# function itself, which is known as the *cheap gradient principle*.
 #
 # What goes wrong
 # ---------------

@@ -48,9 +48,9 @@ title = "Softmax: positive diagonal, negative elsewhere, rows add up to zero"
 ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
-# Next comes attention over four tokens with two features each, without learned weights. We
-# flatten the Jacobian to :math:`8\times8`. Every token attends to every other, which leaves
-# none of the 2×2 blocks empty:
+# Next comes attention over four tokens with two features each, without learned weights.
+# We flatten the Jacobian to :math:`8\times8`. Every token attends to every other token,
+# and so none of the 2×2 blocks is empty:
 
 tokens = x.reshape(4, 2)
 
@@ -120,7 +120,7 @@ for name, f, at in (
     print(f"{name:10}", "mixes" if pullback.mixing(f, at) else "does not mix")
 
 # %%
-# We check what we said about the convolution and the softmax:
+# As a check, we test our statements about the convolution and the softmax:
 
 assert torch.equal(toeplitz[1:, 1:], toeplitz[:-1, :-1])
 assert torch.equal(toeplitz[0], torch.cat([kernel, torch.zeros(5)]))
@@ -132,7 +132,7 @@ each = torch.func.vmap(torch.func.jacrev(softmax))(tokens).diagonal(dim1=1, dim2
 torch.testing.assert_close(each, tokens.softmax(1) * (1 - tokens.softmax(1)))
 
 # %%
-# And we check where the blocks are:
+# We also test where the blocks are:
 
 same_sample = torch.kron(torch.eye(3), torch.ones(3, 3)).bool()
 same_feature = torch.kron(torch.ones(3, 3), torch.eye(3)).bool()

@@ -4,10 +4,10 @@ r"""
 Your first vector-Jacobian product in ten lines
 ===============================================
 
-You have seen ``y.backward(v)`` and want to try it, with numbers that you can check in your
-head. The call computes the :term:`vector-Jacobian product` :math:`v^\top J`. This is the
-sum of the :term:`gradients <gradient>` of all the outputs, each of them multiplied by its
-entry of ``v``. With your choice of ``v`` you choose which :term:`derivative` you get.
+You have seen ``y.backward(v)`` and want to try it, with numbers that you can check in
+your head. The call computes the :term:`vector-Jacobian product` :math:`v^\top J`. This is
+the sum of the :term:`gradients <gradient>` of all the outputs, each of them multiplied by
+its entry of ``v``. By choosing ``v`` you decide which :term:`derivative` you get.
 """
 
 # %%
@@ -36,8 +36,8 @@ x.grad
 
 # %%
 # The Jacobian of this function is :math:`5\times5`. It is diagonal, because each output
-# depends on its own point alone. :ref:`ones-trick` prints it, and says when you may rely on
-# it.
+# depends on its own point alone. :ref:`ones-trick` prints such a Jacobian, and says when
+# you may rely on its being diagonal.
 #
 # One number out of a vector
 # --------------------------
@@ -72,11 +72,11 @@ f(x).backward(v)
 x.grad
 
 # %%
-# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v`` says
-# how much of each you want. *And why do I get a vector with two entries, where I expected a
-# 2×2 matrix?* Because ``backward`` never returns :math:`J`, but only its rows, weighted and
-# added up. In the picture, each entry of ``v`` stands beside the row that it multiplies,
-# and the sum is underneath:
+# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
+# says how much of each you want. *And why do I get a vector with two entries, where I
+# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J`, but only the
+# weighted sum of its rows. In the picture, each entry of ``v`` stands beside the row that
+# it multiplies, and the sum is underneath:
 
 import pullback
 
@@ -90,7 +90,7 @@ pullback.draw.vjp(v, J, result_name="x.grad")
 #
 # ``backward`` returns None, and *adds* its result to ``x.grad`` (:term:`accumulation`).
 # If you call it again without emptying ``x.grad``, the second product is added to the
-# first, and 13 and 12 become twice as large:
+# first, and the entries 13 and 12 become twice as large:
 
 print(f(x).backward(v))
 x.grad
@@ -127,7 +127,7 @@ slope.round(decimals=4)
 # %%
 # Here is another function to play with, the sum of three numbers and the sum of their
 # squares. Each entry of v multiplies one row of the Jacobian. Move the entries of v, or
-# those of x:
+# the entries of x:
 
 squares = lambda x: torch.stack([x.sum(), (x**2).sum()])
 pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))

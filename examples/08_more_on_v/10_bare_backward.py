@@ -37,8 +37,8 @@ a.grad = None
 print(a.grad)
 
 # %%
-# What PyTorch passes is ``torch.ones_like(y)``, whatever the number of dimensions. We can
-# see this tensor with a hook on ``y``, which is given the :term:`cotangent` that arrives at
+# PyTorch passes ``torch.ones_like(y)``, whatever the number of dimensions. We can see
+# this tensor with a hook on ``y``, which is given the :term:`cotangent` that arrives at
 # ``y``. The 1 is the derivative :math:`\partial y/\partial y` of ``y`` with respect to
 # itself. The backward pass starts the :term:`chain rule` from this 1, which is therefore
 # called a :term:`seed`:
@@ -51,8 +51,8 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
 
 # %%
 # The signature confirms that the default is None. The documentation says when the default
-# is not enough, and what you must pass in that case. By "non-scalar" it means a tensor with
-# more than one element:
+# is not enough, and what you must pass in that case. By "non-scalar" the documentation
+# means a tensor with more than one element:
 
 import inspect
 
@@ -65,9 +65,9 @@ print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 #
 # Now we evaluate the same :math:`x^2` at *five* points, and ``backward()`` refuses. *Why
 # must I pass* ``gradient``\ *, why can't PyTorch broadcast a 1.0?* Because five outputs
-# have no single gradient. If PyTorch took ones, it would silently give you the gradient of
-# their sum, which you may not want. You have to say how much each output counts. A single 1
-# for all five outputs does not say that, and so PyTorch refuses it as well:
+# have no single gradient. If PyTorch took ones, it would silently give you the gradient
+# of their sum, which you may not want. You have to say how much each output counts. A
+# single 1 does not say this for five outputs, and so PyTorch refuses it as well:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
@@ -78,9 +78,9 @@ for v in (None, torch.tensor(1.0)):
         print(error)
 
 # %%
-# *My loss came out as a vector*, with one entry for each sample (``reduction="none"``) or
-# for each GPU that took part. Then you have to say how to turn this vector into one number.
-# Most often you take the mean:
+# *My loss came out as a vector*, with one entry for each sample, as with
+# ``reduction="none"``, or with one entry for each GPU that took part. Then you have to
+# say how to turn this vector into one number. Most often you take the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")

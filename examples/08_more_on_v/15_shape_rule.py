@@ -5,10 +5,10 @@ Must v look like y or like x? The shape rule, and everything it refuses
 =======================================================================
 
 You pass a tensor of ones to ``backward``, and PyTorch answers *Mismatch in shape*. Which
-shape does it want? ``v`` must have exactly the shape of the output ``y``, because it holds
-one weight for each output. It never has the shape of the input ``x``, unless the two happen
-to be the same. The result, on the other hand, has exactly the shape of ``x``. The entries
-of ``v`` may be any numbers.
+shape does it want? ``v`` must have exactly the shape of the output ``y``, because it
+holds one weight for each output. It does not have the shape of the input ``x``, unless
+``x`` and ``y`` happen to have the same shape. The result, on the other hand, has exactly
+the shape of ``x``. The entries of ``v`` may be any numbers.
 """
 
 # %%
@@ -64,10 +64,11 @@ attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 # Three products, three weights
 # -----------------------------
 #
-# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs three
-# entries, too. What else might one try? We pass nothing at all, then a single 1, a Python
-# list, a plain number, a NumPy array, and a tensor on another device (here ``meta``, for
-# which you need no GPU). All six are refused, each with a different message:
+# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs
+# three entries, too. What else might one try? We pass nothing at all, then a single 1, a
+# Python list, a plain number, a NumPy array, and a tensor on another device. The other
+# device is ``meta`` here, because it needs no GPU. All six are refused, each with a
+# different message:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -94,11 +95,11 @@ print(p.grad, q.grad)
 
 # %%
 # For a matrix ``y`` the rule is the same. The squares of a ``(5, 3)`` matrix want a ``v``
-# of shape ``(5, 3)``. The entries of ``v`` are weights on the outputs. They are not weights
-# of the model, and so ``v`` needs no ``requires_grad``. It needs the flag only if you want
-# to differentiate the result with respect to ``v`` itself, and then together with
-# ``create_graph=True`` (:ref:`v-requires-grad`). As long as you call ``backward`` only
-# once, you need not keep the graph either:
+# of shape ``(5, 3)``. The entries of ``v`` are weights on the outputs. They are not
+# weights of the model, and so ``v`` needs no ``requires_grad``. It needs the flag only if
+# you want to differentiate the result with respect to ``v`` itself, and then you also
+# have to pass ``create_graph=True`` (:ref:`v-requires-grad`). As long as you call
+# ``backward`` only once, you need not keep the graph either:
 
 M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 (M**2).backward(torch.ones(5, 3))

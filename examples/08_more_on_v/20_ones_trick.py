@@ -133,7 +133,7 @@ print(pullback.mixing(flipped, t.detach()).mixes, by_ones)
 # %%
 # If the points do not mix, a ``v`` of ones has to give the same gradients as one call for
 # each point. We check this for the three points with two coordinates. For the flipped
-# squares, we check that it gives their derivative:
+# squares, we check that ones give :math:`2t`:
 
 one_by_one = [torch.func.grad(f)(point) for point in x.detach()]
 assert torch.equal(x.grad, torch.stack(one_by_one))

@@ -6,7 +6,7 @@ y.sum().backward() and backward(ones): the same product
 
 Some people write ``y.sum().backward()``, others ``y.backward(torch.ones_like(y))``. Is
 there a difference? No, both compute the same :term:`VJP`, because in the backward pass
-``sum`` hands exactly those ones to ``y``.
+``sum`` passes exactly these ones on to ``y``.
 """
 
 # %%
@@ -109,12 +109,13 @@ print(torch.autograd.grad(picked.sum(), logits)[0])
 print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
-# ``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` agree for any function, even
-# for one that mixes its inputs, because both compute :math:`\mathbf 1^\top J`. We check
-# this for a softmax times a running sum. :term:`Forward mode <forward mode>` gives the same
-# result, but it is not always an independent witness. PyTorch derives many rules of forward
-# mode from those of :term:`reverse mode`. For example, the forward rule of ``tanh`` calls
-# the kernel of its backward rule. Difference quotients use neither of the two modes:
+# ``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` agree for any function,
+# even for one that mixes its inputs, because both compute :math:`\mathbf 1^\top J`. We
+# check this for a softmax times a running sum. :term:`Forward mode <forward mode>` gives
+# the same result, but it is not always an independent witness. PyTorch derives many rules
+# of forward mode from the rules of :term:`reverse mode`. For example, the forward rule of
+# ``tanh`` calls the kernel of its backward rule. Difference quotients use neither of the
+# two modes:
 
 
 def f(x):

@@ -64,10 +64,11 @@ derivative
 
 # %%
 # *Must I loop over out[i, j].backward()?* That depends on what you want. If you want the
-# sum of the gradients, one ``backward`` with ones gives the same as the loop, because
-# ``.grad`` adds up. We try it with a function in which each entry has its own input, and
-# with one in which an input contributes to several entries. If you want the entries
-# separately, you need several products, as above:
+# gradient of each entry separately, you need several products, as above. If you want the
+# sum of these gradients, one ``backward`` with ones gives the same result as the loop,
+# because the loop adds all its gradients to ``.grad``. We compare the two for a function
+# in which each entry has its own input, and for a function in which one input contributes
+# to several entries:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
 for out in (a * a, torch.outer(a[0], a[1])):
@@ -108,11 +109,12 @@ X.grad
 # What goes wrong
 # ---------------
 #
-# *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with one
-# entry for each entry of ``y``, and it is written in the shape of ``y``. The result is
-# written in the shape of ``x``, and so it need not be a matrix either. For the :term:`outer
-# product` :math:`y=xx^\top` it is a vector, because both indices of ``y`` are summed over.
-# With ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
+# *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with
+# one entry for each entry of ``y``, and it is written in the shape of ``y``. The result
+# is written in the shape of ``x``, and so it need not be a matrix either. For the
+# :term:`outer product` :math:`y=xx^\top` the result is a vector, because both indices of
+# ``y`` are summed over. With ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial
+# x_k=2\sum_jx_j`:
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 torch.outer(x, x).backward(torch.ones(4, 4))

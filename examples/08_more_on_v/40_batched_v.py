@@ -5,9 +5,10 @@ Without the loop: batched v, vmap
 =================================
 
 One call to ``backward`` gives you one product. If you need the products for ten or a
-thousand ``v``, do you have to call ``backward`` in a loop? You can stack the ``v`` along a
-new first dimension and pass ``is_grads_batched=True`` to :func:`torch.autograd.grad`. Or
-you can map a function over them with :func:`torch.func.vmap`.
+thousand ``v``, do you have to call ``backward`` in a loop? No, you can stack the ``v``
+along a new first dimension and pass ``is_grads_batched=True`` to
+:func:`torch.autograd.grad`. Or you can map a function over them with
+:func:`torch.func.vmap`.
 """
 
 # %%
@@ -154,9 +155,9 @@ except RuntimeError as error:
 torch.func.vmap(lambda x: torch.where(x[0] > 0, x.sum(), (x**2).sum()))(points)
 
 # %%
-# We compare the results of the loop, the flag and ``vmap`` with products that we work out
-# by hand. For the batch of points, we compare the Jacobians with those of
-# :func:`torch.func.jacrev`, mapped over the points:
+# As a check, we compare the results of the loop, the flag and ``vmap`` with products that
+# we work out by hand. For the batch of points, we compare the Jacobians with the results
+# of :func:`torch.func.jacrev`, mapped over the points:
 
 by_hand = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 assert torch.equal(J, by_hand)

@@ -50,10 +50,10 @@ losses(x).backward(torch.tensor([0.2, 0.8]))
 x.grad
 
 # %%
-# This is the gradient of one number, the weighted sum, and most training code weights its
-# losses by writing this sum. So the same ``v`` can be read in two ways. It holds the
-# weights of the losses, and it is the :term:`upstream gradient` that the weighted sum sends
-# to them:
+# This is the gradient of one number, the weighted sum, and training code often weights
+# its losses by writing this sum. So the same ``v`` can be read in two ways. It holds the
+# weights of the losses, and it is the :term:`upstream gradient` that the weighted sum
+# sends to them:
 
 v = torch.tensor([0.2, 0.8])
 (weighted,) = torch.autograd.grad((v * losses(x)).sum(), x)
@@ -123,12 +123,12 @@ x.grad
 #
 # *Is v = 100 a learning rate 100 times as large? And what does*
 # ``loss.backward(torch.tensor(0.5))`` *mean for a scalar loss?* A bare ``backward()``
-# passes 1.0, and with 0.5 you get half of that gradient, as from
-# ``(0.5 * loss).backward()``. (How to weight the losses of several tasks is in
-# :ref:`v-of-100`.) What the step becomes depends on the optimizer, because ``v`` scales the
-# gradient and not the step. Plain SGD takes a step that is 100 times as long. Adam divides
-# by the size of the gradients that it has seen, and so its first step is as long with
-# ``v = 100`` as with ``v = 1``:
+# passes 1.0, and with 0.5 you get half of that gradient, as from ``(0.5 *
+# loss).backward()``. :ref:`v-of-100` shows how to weight the losses of several tasks. How
+# long the step becomes depends on the optimizer, because ``v`` scales the gradient and
+# not the step. Plain SGD takes a step that is 100 times as long. Adam divides by the size
+# of the gradients that it has seen, and so its first step is as long with ``v = 100`` as
+# with ``v = 1``:
 
 for optimizer in (torch.optim.SGD, torch.optim.Adam):
     for v in (1.0, 100.0):
@@ -166,7 +166,7 @@ attached
 
 # %%
 # The product is linear in ``v``. So the weighted gradient must be the weighted sum of the
-# two rows, as we check below. In addition, :func:`pullback.check` compares the product with
+# two rows, as we check below. :func:`pullback.check` also compares the product with
 # :term:`finite differences` and :term:`forward mode`:
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]

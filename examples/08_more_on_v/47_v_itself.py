@@ -27,8 +27,8 @@ for _ in range(3):
 print(x.grad, v, v._version)
 
 # %%
-# *x.grad grew with every call.* It grew by :math:`2x\odot v` each time. So what has been
-# added up is the product, and not ``v`` (:ref:`gradient-doubled`).
+# *x.grad grew with every call.* It grew by :math:`2x\odot v` each time. So the calls have
+# added up the product, and not ``v`` (:ref:`gradient-doubled`).
 #
 # When x.grad shares the memory of v
 # ----------------------------------
@@ -89,15 +89,15 @@ for name, f in operations.items():
     assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
 
 # %%
-# The rules of ``x + 1`` and ``x.clone()`` pass on ``v`` itself, not a view of it, and then
-# ``backward`` stores a copy. If ``x + 1`` comes after a ``flatten``, a view of ``v``
-# arrives at ``x`` again. What counts is the whole path from ``y`` back to ``x``. If one
-# rule on this path computes something new, such as the rule of the square in
-# ``(x**2).flatten()``, then ``x.grad`` is a new tensor.
+# The rules of ``x + 1`` and ``x.clone()`` pass on ``v`` itself, not a view of it, and
+# then ``backward`` stores a copy. If ``x + 1`` comes after a ``flatten``, a view of ``v``
+# arrives at ``x`` again. The whole path from ``y`` back to ``x`` matters. If one rule on
+# this path computes a new tensor, such as the rule of the square in ``(x**2).flatten()``,
+# then ``x.grad`` is a new tensor.
 #
 # ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
-# so does ``zero_grad`` with ``set_to_none=False``. In the code below both of them write
-# into ``v``:
+# so does ``zero_grad`` with ``set_to_none=False``. In the code below both clipping and
+# ``zero_grad`` write into ``v``:
 
 p = torch.nn.Parameter(torch.zeros(1, 2))
 v = torch.tensor([3.0, 4.0])
@@ -153,13 +153,14 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # A v that requires a gradient
 # ----------------------------
 #
-# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
-# requires a gradient. Without ``create_graph``, the rules treat ``v`` as a constant. With
-# ``create_graph=True``, the product :math:`2x\odot w` can be differentiated with respect to
-# ``w`` (which gives a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``.
-# There is one exception, in which the result requires a gradient even without
-# ``create_graph``. If a rule has nothing to compute, :func:`torch.autograd.grad` returns
-# ``w`` itself, as in the last line of the output, or a view of ``w``:
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
+# ``v`` requires a gradient. Without ``create_graph``, the rules treat ``v`` as a
+# constant. With ``create_graph=True``, the product :math:`2x\odot w` can be
+# differentiated with respect to ``x``, and also with respect to ``w``, which gives a
+# :term:`JVP` (:ref:`jvp-from-vjps`). There is one exception, in which the result requires
+# a gradient even without ``create_graph``. If a rule has nothing to compute,
+# :func:`torch.autograd.grad` returns ``w`` itself, as in the last line of the output, or
+# a view of ``w``:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -205,12 +206,12 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
 
 # %%
 # *I reuse one buffer for v, and my stored x.grad changes by itself.* Then
-# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as in
-# the table above. (``y.grad`` is a copy.) To prevent this, pass ``v.clone()``. The same
-# happens if a hook makes an in-place edit to the tensor that it is given, because that
-# tensor is *your* ``v``. In the code below, a hook doubles ``v``, and this also doubles the
-# tensor that was returned earlier. Then we halve a buffer, and two gradients are halved
-# with it:
+# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as
+# in the table above. ``y.grad``, on the other hand, is a copy. To prevent such changes,
+# pass ``v.clone()``. The same happens if a hook makes an in-place edit to the tensor that
+# it is given, because that tensor is *your* ``v``. In the code below, a hook doubles
+# ``v``, and this also doubles the tensor that was returned earlier. Then we halve a
+# buffer, and two gradients are halved with it:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -241,11 +242,11 @@ for v in (weights, weights[order]):
 in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# *Are the strides of a gradient those of v?* A gradient that :func:`torch.autograd.grad`
-# returns may have the strides of ``v``, while ``backward`` writes a new ``.grad`` in the
-# layout of ``x``. Below, only the second gradient, which comes from ``backward``, is
-# contiguous. So ``.view(-1)`` works only for the second one, while ``.reshape(-1)`` works
-# for both:
+# *Does a gradient have the same strides as v?* A gradient that
+# :func:`torch.autograd.grad` returns may have the strides of ``v``, while ``backward``
+# writes a new ``.grad`` in the layout of ``x``. Below, only the second gradient, which
+# comes from ``backward``, is contiguous. So ``.view(-1)`` works only for the second one,
+# while ``.reshape(-1)`` works for both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T

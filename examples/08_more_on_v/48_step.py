@@ -84,11 +84,11 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 # How far
 # -------
 #
-# *Can I normalise the gradient?* Yes, after the call. Divide the gradient by its length, or
-# take its signs. You cannot normalise it through ``v``, because a ``v`` of length 1 gives
-# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths: that of the
-# gradient, that of the gradient for the ``v`` of length 1, and that of the normalised
-# gradient. The signs of the gradient are printed last:
+# *Can I normalise the gradient?* Yes, after the call. Divide the gradient by its length,
+# or take its signs. You cannot normalise it through ``v``, because a ``v`` of length 1
+# gives :math:`J^\top v`, whose length depends on :math:`J`. We print the lengths of the
+# gradient, of the gradient for the ``v`` of length 1, and of the normalised gradient. The
+# signs of the gradient are printed last:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
@@ -125,10 +125,10 @@ for norm in (rows.norm(), rows.norm(dim=1, keepdim=True)):
 # Probabilities as v
 # ------------------
 #
-# *Must v sum to 1?* No. If it does, and no entry is negative, :math:`v\cdot y` is the
-# expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the result is
-# the gradient of this expectation. Weights that have the same proportions but add up to 5
-# give five times as much:
+# *Must v sum to 1?* No. If the entries of ``v`` add up to 1, and none of them is
+# negative, :math:`v\cdot y` is the expectation of :math:`y_i` when i is drawn with
+# probability :math:`v_i`, and the result is the gradient of this expectation. Weights
+# that have the same proportions but add up to 5 give five times as much:
 
 p = torch.tensor([0.2, 0.8])
 (expected,) = torch.autograd.grad(f(x), x, p)

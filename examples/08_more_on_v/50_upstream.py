@@ -111,11 +111,11 @@ print(cut.grad)
 print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()))
 
 # %%
-# It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices the
-# mistake only if that gradient differs in shape from ``y``. In the code below we pass
-# ``x.grad`` as ``v``. It has the shape of ``x``, and ``x**2`` has the same shape. So the
-# first call gives a wrong result and no error. In the second call the output has a
-# different shape, and PyTorch refuses ``x.grad``:
+# It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices
+# this mistake only if the shape of the gradient differs from the shape of ``y``. In the
+# code below we pass ``x.grad`` as ``v``. It has the shape of ``x``, and ``x**2`` has the
+# same shape. So the first call gives a wrong result and no error. In the second call the
+# output has a different shape, and PyTorch refuses ``x.grad``:
 
 print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:
@@ -174,9 +174,9 @@ assert y.detach().data_ptr() == y.data_ptr()
 whole
 
 # %%
-# Here you can play with the second half of a calculation alone, which multiplies the two
-# entries of ``y``. The Jacobian of this function has a single row, which is the ``v`` that
-# the first half receives:
+# Here you can play with only the second half of a calculation. It multiplies the two
+# entries of ``y``. The Jacobian of this function has a single row, which is the ``v``
+# that the first half receives:
 
 import pullback
 

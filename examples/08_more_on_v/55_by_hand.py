@@ -16,8 +16,8 @@ numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in th
 # ----------------
 #
 # Take :math:`f(x)=x^2` at 3. By hand, the :term:`Jacobian` is :math:`J=[2x]=[6]`, and so
-# :math:`v^\top J=6v`. This is 6 for :math:`v=1`, and 600 for :math:`v=100`. In NumPy we
-# write ``v`` and ``J`` as 1×1 matrices:
+# :math:`v^\top J=6v`. The product is 6 for :math:`v=1`, and 600 for :math:`v=100`. In
+# NumPy we write ``v`` and ``J`` as 1×1 matrices:
 
 import numpy as np
 
@@ -69,14 +69,14 @@ for v in (1.0, 100.0):
 #    =\begin{bmatrix}5&2\\1&3\end{bmatrix},\qquad
 #    v^\top J=1\,(5,2)+10\,(1,3)=(15,32)
 #
-# In NumPy:
+# NumPy gives the same two numbers:
 
 v = np.array([1.0, 10.0])
 J = np.array([[5.0, 2.0], [1.0, 3.0]])
 v @ J
 
 # %%
-# And in PyTorch, with a ``v`` of shape ``(2,)``:
+# PyTorch gives them, too, with a ``v`` of shape ``(2,)``:
 
 
 def f(x):

@@ -29,12 +29,12 @@ L = 10 - d
 L
 
 # %%
-# First we compute the gradients by hand, working backwards from the :term:`root`. On the
-# way, we first meet the derivative :math:`\partial L/\partial d=-1`. Then come
-# :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`, :math:`\partial
-# d/\partial b=w_3=9` and :math:`\partial d/\partial c=w_4=7`. The last derivatives are
-# :math:`\partial b/\partial w_1=\partial c/\partial w_2=a=4`. For each weight, we multiply
-# the derivatives along the path to it:
+# First we compute the gradients by hand, working backwards from the :term:`root`. The
+# first derivative on the way is :math:`\partial L/\partial d=-1`. Then come
+# :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`,
+# :math:`\partial d/\partial b=w_3=9` and :math:`\partial d/\partial c=w_4=7`. The last
+# derivatives are :math:`\partial b/\partial w_1=\partial c/\partial w_2=a=4`. For each
+# weight, we multiply the derivatives along the path to it:
 
 by_hand = {"w1": -1 * 9 * 4, "w2": -1 * 7 * 4, "w3": -1 * 8, "w4": -1 * 20}
 by_hand

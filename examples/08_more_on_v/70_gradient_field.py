@@ -95,8 +95,8 @@ print("weight.grad with inputs=:", net[0].weight.grad is not None)
 
 # %%
 # *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` removes the batch
-# dimension. What is left of ``y`` has shape ``(1,)``, but :func:`torch.func.grad` wants
-# ``()``. Select the only entry of ``y``:
+# dimension. For a single point ``y`` then has shape ``(1,)``, but :func:`torch.func.grad`
+# wants ``()``. Select the only entry of ``y``:
 
 from torch.func import grad, vmap
 
@@ -108,10 +108,10 @@ except RuntimeError as error:
 singly = vmap(grad(lambda point: deep(point)[0]))(points)
 
 # %%
-# As a check, we compare the gradient at every point with the formula. For the network with
-# two layers, we compare the field with that of ``vmap``, which treats each point separately
-# but takes a single call, and with that of a loop, which calls ``grad`` for one point after
-# another:
+# As a check, we compare the gradient at every point with the formula. For the network
+# with two layers, we compare the field with the result of ``vmap``, which treats each
+# point separately but takes a single call, and with the result of a loop, which calls
+# ``grad`` for one point after another:
 
 weight, bias = net[0].weight.detach(), net[0].bias.detach()
 p = torch.sigmoid(points @ weight.T + bias)
