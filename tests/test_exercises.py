@@ -8,7 +8,7 @@ from built import needs_chromium
 from executed import ROOT, shown
 
 PAGE = ROOT / "docs" / "exercises.md"
-SCRIPT = ROOT / "docs" / "_static" / "asking.js"
+SCRIPTS = [ROOT / "docs" / "_static" / name for name in ("typed.js", "asking.js")]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,8 @@ def fragments():
 def page(browser, fragments):
     page = browser.new_page()
     page.set_content("".join(fragments))
-    page.add_script_tag(content=SCRIPT.read_text())
+    for script in SCRIPTS:
+        page.add_script_tag(content=script.read_text())
     yield page
     page.close()
 

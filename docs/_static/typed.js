@@ -135,11 +135,11 @@
         (Object.hasOwn(PARTS, part) ? `${n > 0 ? n : 1}/${PARTS[part]}` : all))
       .replace(/(?:\b(\d+(?:\.\d+)?|an?)\s+)?\b(hundred|thousand|[mb]illion)s?\b/g, (_, n, size) =>
         String((n > 0 ? n : 1) * LARGE[size]))
-      .replace(/\b(?:minus|negative)\s*(?=[\d.])/g, "-").replace(/\bby\b|\band\b|\bthen\b|;/g, ",")
-      .replace(/,(?:\s*,)+/g, ",").replace(/[.!]\s*$/, "");
+      .replace(/\b(?:minus|negative)\s*(?=[\d.])/g, "-").replace(/,?\s*\b(?:by|and|then)\b|;/g, ",")
+      .replace(/[.!]\s*$/, "");
     return written.split(",").map((entry) => {
       const [, before, kept, after] =
-        entry.match(/^((?:[a-z]+[\s:]+)*)([^a-z]*?)((?:\s*\b[a-z]+)*)\s*$/) ?? fail(text);
+        entry.trim().match(/^((?:[a-z]+[\s:]+)*)([^a-z]*?)((?:\s*\b[a-z]+)*)$/) ?? fail(text);
       if ((before.match(/[a-z]+/g) ?? []).some((word) => !BEFORE.has(word) && !known.has(word)))
         fail(text);
       return kept.trim() || after ? kept : fail(text);
@@ -264,8 +264,9 @@
     const plain = text.replace(/[-−–](?![1-9.]|0\.)|\b(negative|minus|down)\b/gi, " -1 ")
       .replace(/\+(?![1-9.]|0\.)|\b(positive|plus|up)\b/gi, " 1 ")
       .replace(/\b(zero|unchanged|same)\b/gi, " 0 ");
-    let typed = numbersOf(understood(plain, like, label)).map(Math.sign);
-    if (typed.length === 1 && /\b(all|each|every|both)\b/i.test(text)) typed = range(n, () => typed[0]);
+    const all = /\b(all|each|every|both)\b/i.test(plain) && plain.match(/-?\d+/g);
+    const typed = all?.length === 1 ? range(n, () => Math.sign(all[0]))
+      : numbersOf(understood(plain, like, label)).map(Math.sign);
     if (typed.length !== n) return `You wrote ${count(typed.length, "sign")}, and ${asked(n)}`;
     if (same(typed, wanted)) return `Right: ${asks.text}.`;
     const said = known(asks, (guess) => same(guess.is, typed));
