@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from built import needs_chromium
+from built import SITE, article, needs_chromium, needs_site
 from docutils import nodes
 from executed import ROOT
 from sites import Site, conf, write
@@ -208,6 +208,7 @@ def test_every_way_of_writing_a_right_answer():
     assert wrong == []
 
 
+GIVES = "Not yet: this v gives [2, 4, 6], and [3, 5, 7] is asked for."
 WRONG = [
     (EARNED, "[8, 6, 5]", "2 of the 3 are right. Read on"),
     (EARNED, "1 2 3", "Not so. Read on"),
@@ -219,6 +220,8 @@ WRONG = [
     (EARNED, "4 6 8", "Not so. The numbers are right, in another order. Read on"),
     (EARNED, "-8 -6 -4", "Not so. Each number has the other sign. Read on"),
     (EARNED, "16 12 8", "Not so. Each number is 2 times the right one. Read on"),
+    (EARNED, "9 7 5", "Not so. Each number is 1 too large. Read on"),
+    (asks("value", [], [81]), "80", "Not so. The answer is larger. Read on"),
     (EARNED, "an error", "Not so. There is no error. Read on"),
     (EARNED, "no error", "No error, indeed."),
     (EARNED, "None", "Not so. It is not None. Read on"),
@@ -248,6 +251,15 @@ WRONG = [
     (SIGNS, "+ + - -", "Not these signs."),
     (SIGNS, "- 0 +", "You wrote 3 signs, and 4 are asked for."),
     (HOUSE, "[1, 0]", "Not yet: this v gives [1, 1, 1], and [3, 5, 7] is asked for."),
+    (HOUSE, "[2, 2]", "Not yet: this v gives [6, 10, 14], and [3, 5, 7] is asked for."),
+    (HOUSE, "[0, 1]", f"{GIVES} A single 1 takes one row."),
+    (
+        HOUSE | {"wanted": [1, 1, 1]},
+        "ones",
+        "Not yet: this v gives [3, 5, 7], and [1, 1, 1] is"
+        " asked for. Ones add up all rows.",
+    ),
+    (HOUSE, "3 5 7", "Mismatch in shape: v has the shape (3,), and y has (2,). These are"),
     (HOUSE, "torch.eye(2)[1]", "Not yet: this v gives [2, 4, 6]"),
     (HOUSE, "[1, 1, 1]", "Mismatch in shape: v has the shape (3,), and y has (2,)."),
     (HOUSE, "torch.ones_like(x)", "Mismatch in shape: v has the shape (3,)"),
@@ -400,6 +412,63 @@ def test_no_wrong_guess_is_told_right():
     ]
     assert missed == []
     assert 500 < sum(right) < 3000
+
+
+def in_lists(numbers, shape):
+    """Return numbers as nested lists of a shape."""
+    if not shape:
+        return numbers[0]
+    size = len(numbers) // shape[0]
+    parts = (numbers[i * size : (i + 1) * size] for i in range(shape[0]))
+    return [in_lists(part, shape[1:]) for part in parts]
+
+
+def typed_for(guess, kind):
+    """Return what a reader types for a wrong guess."""
+    if kind == "largest":
+        return f"x[{guess['is']}]"
+    if kind == "signs":
+        return " ".join("-0+"[sign + 1] for sign in guess["is"])
+    if kind == "shape":
+        return f"torch.Size({guess['is']})"
+    return str(in_lists(guess["numbers"], guess["shape"]))
+
+
+@needs_node
+@needs_site
+@pytest.mark.parametrize("chapter", ["01_gradient_argument", "02_jacobians"])
+def test_every_question_of_the_course_knows_wrong_guesses(chapter):
+    """Each of them is told what it is; and numbers that are none of them are not right."""
+    rng, cases, begins = random.Random(0), [], []
+    for file in sorted((SITE / "auto_examples" / chapter).glob("*.html")):
+        for form in article(file).select("form[data-asks]"):
+            asked, label = (
+                json.loads(form["data-asks"]),
+                form.select_one("label, legend").text,
+            )
+            if asked["kind"] == "choice":
+                assert all(s for i, s in enumerate(asked["said"]) if i != asked["right"])
+                continue
+            assert asked.get("wrong"), (file.name, label)
+            for guess in asked["wrong"]:
+                cases.append([typed_for(guess, asked["kind"]), asked, label])
+                begins.append(guess["said"])
+            if asked["kind"] == "value":
+                for _ in range(50):
+                    size = len(asked["numbers"])
+                    numbers = [
+                        n + rng.choice([-3, -1, 1, 2, 10, 0.5]) * (1 + abs(n))
+                        for n in asked["numbers"]
+                    ]
+                    cases.append([str(in_lists(numbers, [size])), asked, label])
+                    begins.append(None)
+    assert len(cases) > 500
+    wrong = [
+        (typed, label, said)
+        for (typed, _, label), said, told in zip(cases, in_node(cases), begins, strict=True)
+        if (told or "") not in said or said.startswith("Right")
+    ]
+    assert wrong == []
 
 
 def test_the_scripts_are_small_and_evaluate_nothing():
@@ -557,7 +626,9 @@ def test_each_question_has_the_answer_that_comes_next(site):
 
 def test_wrong_guesses_are_read_from_what_the_page_prints(site):
     soup = BeautifulSoup(site.page("docs/told.rst"), "html.parser")
-    first, second = (json.loads(form["data-asks"]) for form in soup.select("form[data-asks]"))
+    first, second = (
+        json.loads(form["data-asks"]) for form in soup.select("form[data-asks]")
+    )
     ones, part = first["wrong"]
     assert ones == {"shape": [3], "numbers": [3, 5, 7], "said": "Ones give this."}
     assert part == {"shape": [], "numbers": [0.5], "slack": [0.05], "said": "Half."}

@@ -89,7 +89,8 @@ def test_right_answers_are_right(page, fragments):
 @needs_chromium
 def test_wrong_answers_are_told_what_they_give(page):
     assert said(page, 2, "[1, 0]") == (
-        "Not yet: this v gives [1, 1, 1], and [2, 4, 6] is asked for."
+        "Not yet: this v gives [1, 1, 1], and [2, 4, 6] is asked for. "
+        "A single 1 takes one row."
     )
     assert page.get_attribute("#v-2", "aria-invalid") == "true"
     for number in ANSWERS:

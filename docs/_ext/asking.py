@@ -295,23 +295,24 @@ def told_of(
 
 def alike(guess: dict[str, Any], other: dict[str, Any]) -> bool:
     """Tell whether what is typed for a guess is taken for another, or for the answer."""
+    typed: list[float] = guess["numbers"]
+    expected: list[float] = other["numbers"] if other["kind"] != "v" else other["wanted"]
     if other["kind"] == "v":
-        wanted = [
-            sum(w * x for w, x in zip(guess["numbers"], column, strict=True))
-            for column in zip(*other["rows"], strict=True)
-        ]
-        return guess["shape"] == other["shape"] and wanted == other["wanted"]
-    if other["kind"] == "largest":
-        return guess["place"] == other["place"]
-    if other["kind"] == "signs":
-        return signs(guess["numbers"]) == signs(other["numbers"])
-    if other["kind"] == "shape":
-        return guess["numbers"] == other["numbers"]
-    return len(guess["numbers"]) == len(other["numbers"]) and all(
-        abs(a - b) <= max(s, t)
-        for a, b, s, t in zip(
-            guess["numbers"], other["numbers"], guess["slack"], other["slack"], strict=True
-        )
+        if guess["shape"] != other["shape"]:
+            return False
+        columns = zip(*other["rows"], strict=True)
+        typed = [sum(w * x for w, x in zip(typed, col, strict=True)) for col in columns]
+        near = [1e-3 * (1 + abs(n)) for n in expected]
+    elif other["kind"] == "largest":
+        return bool(guess["place"] == other["place"])
+    elif other["kind"] == "signs":
+        return signs(typed) == signs(expected)
+    elif other["kind"] == "shape":
+        return typed == expected
+    elif len(typed) == len(expected):
+        near = [*map(max, guess["slack"], other["slack"])]
+    return len(typed) == len(expected) and all(
+        abs(a - b) <= slack for a, b, slack in zip(typed, expected, near, strict=True)
     )
 
 
@@ -526,9 +527,9 @@ def write(visitor: Any, node: asked) -> None:
     """Write the line to type in, or what to choose from; the script shows it."""
     told, number = node["options"].get("for"), node["number"]
     label = escape(f"Your answer: {told}" if told else "Your answer")
+    choices: list[str] = node.get("choices", [])
     items = "".join(
-        ITEM.format(place=place, text=escape(text))
-        for place, text in enumerate(node.get("choices", []))
+        ITEM.format(place=place, text=escape(text)) for place, text in enumerate(choices)
     )
     fields = (CHOICE if items else LINE).format(number=number, label=label, items=items)
     asks = escape(json.dumps(node["asks"], separators=(",", ":")))

@@ -166,12 +166,15 @@
 
   function weigh(v, asks) {
     const { shape, rows, wanted } = asks, weights = numbersOf(v), given = shapeOf(v);
-    if (!same(given, shape)) return `Mismatch in shape: v has the shape ${tuple(given)}, and y has ${tuple(shape)}.`;
+    const itself = same(weights, wanted) ? " These are the derivatives that it should give." : "";
+    if (!same(given, shape)) return `Mismatch in shape: v has the shape ${tuple(given)}, and y has ${tuple(shape)}.${itself}`;
     const result = wanted.map((_, j) => weights.reduce((sum, w, i) => sum + w * rows[i][j], 0));
     if (result.every((n, j) => Math.abs(n - wanted[j]) <= 1e-3 * (1 + Math.abs(wanted[j]))))
       return `Right: this v gives ${show(result)}.`;
-    const said = known(asks, (guess) => agrees(v, guess));
-    return `Not yet: this v gives ${show(result)}, and ${show(wanted)} is asked for.${said ? ` ${said}` : ""}`;
+    const row = same([...weights].sort(), [...weights.slice(1).map(() => 0), 1]);
+    const said = known(asks, (guess) => agrees(v, guess)) ?? (itself.trim()
+      || (weights.every((n) => n === 1) && "Ones add up all rows.") || (row && "A single 1 takes one row.") || "");
+    return `Not yet: this v gives ${show(result)}, and ${show(wanted)} is asked for.${said && ` ${said}`}`;
   }
 
   // Whether what was typed is these numbers; one number may stand for all of them, and a list
@@ -188,9 +191,11 @@
   function related(typed, given, asks) {
     const { shape, numbers } = asks, flat = { ...asks, shape: [numbers.length] };
     const is = (other) => agrees(other, flat);
-    if (!typed.some(Boolean)) return "";
     if (is(typed.map((n) => -n))) return typed.length === 1 ? "The sign is the other one." : "Each number has the other sign.";
-    if (typed.length === 1) return "";
+    if (typed.length === 1) return `The answer is ${typed[0] < numbers[0] ? "larger" : "smaller"}.`;
+    const off = typed[0] - numbers[0];
+    if (is(typed.map((n) => n - off))) return `Each number is ${Number(Math.abs(off).toPrecision(3))} too ${off > 0 ? "large" : "small"}.`;
+    if (!typed.some(Boolean)) return "";
     if (given.length === 2 && same([...given].reverse(), shape)
       && is(numbers.map((_, i) => typed[(i % shape[1]) * shape[0] + Math.floor(i / shape[1])])))
       return "Rows and columns are swapped.";

@@ -170,9 +170,7 @@ pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat
 #
 # .. predict::
 #    :for: start on the left, tables first, in millions
-#    :wrong: no last row: The product of the two tables takes 1000. Then v is multiplied by
-#          it, which takes one more.;
-#       one step: On the left there are two steps, and each takes one million.;
+#    :wrong: one step: On the left there are two steps, and each takes one million.;
 #       two rows: A row times a table takes one million. A table has a thousand rows, so a
 #          table times a table takes a thousand times as many.;
 #       rows of tables: Only the first product is that of two tables. After it, v is
@@ -337,7 +335,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "prices": v.sum(),
     "mean": v_stoves[:2].mean(),
     "product": v_stoves[0] * v_stoves[1],
-    "no last row": [start_left / 1e6, multiplications(table, table) / 1e6],
     "one step": [multiplications(row, table) / 1e6, tables_first / 1e6],
     "two rows": [start_left / 1e6, start_left / 1e6],
     "rows of tables": [start_left / 1e6, 2 * multiplications(table, table) / 1e6],

@@ -76,7 +76,7 @@ tables[3]
 #       houses: All houses share a pull: each has its 1 in the same v.;
 #       stoves: This is the number of stoves, or columns. A pull brings a row.;
 #       one pull: One pull brings one row of each table. A house has two outputs.;
-#       entries: This is the number of entries in the table of a house. A pull brings a
+#       one table: This is the number of entries in the table of a house. A pull brings a
 #          whole row.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
@@ -335,12 +335,13 @@ for refusing in (decides, torch.nn.Dropout(), writes):
         refused += 1
 assert refused == 3
 
+thousand = X.repeat(250, 1)
 guesses = {  # wrong ones, of which the boxes above say what they are
-    "without vmap": 1000 * tables.shape[1],
-    "houses": 1000,
+    "without vmap": street(thousand).numel(),
+    "houses": len(thousand),
     "stoves": tables.shape[2],
     "one pull": tables[:, :1].shape[1],
-    "entries": tables[0].numel(),
+    "one table": tables[0].numel(),
     "fuel before": before[:, 1],
     "first stove": X[:, 0],
     "least of all": -before[:, 1],

@@ -77,7 +77,6 @@ both
 #       columns: So many would it take with one push for each column. Columns that do not
 #          meet can share one.;
 #       two: With every other column in one push, two columns meet in the row between them.;
-#       one: Neighbours meet, so they cannot share a push.;
 #       in a push: So many columns share one push.;
 #       one for each room: These are the six rooms from above.
 #
@@ -356,11 +355,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "two rows": J[0] + J[3],
     "first column": J[:, 0],
     "fourth column": J[:, 3],
-    "pairs": 1000 // 2,
-    "columns": 1000,
-    "two": 2,
-    "one": 1,
-    "in a push": 1000 // long_plan.n_colors,
+    "pairs": len(at_rest) // 2,
+    "columns": len(at_rest),
+    "two": len(two.unique()),
+    "in a push": len(at_rest) // long_plan.n_colors,
     "one for each room": len(T),
     "left": J[1, 0],
     "right": J[1, 2],

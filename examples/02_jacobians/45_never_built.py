@@ -237,7 +237,6 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #    :wrong: with both: So it was when the data needed a gradient as well. Now the product V
 #          @ W is skipped.;
 #       half: One product is left, and the forward pass is one product, too.;
-#       none: The weights still need a gradient.;
 #       together: So much did forward and back take together.
 #
 #    In the cell that counts, write ``X = torch.ones(64, size)`` without
@@ -338,7 +337,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "under no_grad": nothing_kept / million,
     "with both": backward.get_total_flops() / forward.get_total_flops(),
     "half": backward_of_weights.get_total_flops() / backward.get_total_flops(),
-    "none": 0,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -75,7 +75,6 @@ pullback.live(lambda x: second(first(x)), x)
 #    :for: how many millions
 #    :wrong: one product: Each of the two products takes two million in the better
 #          brackets.;
-#       tables alone: J2 @ J1 takes two million as well.;
 #       slow first: The better brackets are asked for first.
 #
 #    Why is it slow? How many millions of multiplications do the better brackets take, and
@@ -626,7 +625,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "a column": one.T.shape,
     "as the input": one[0].shape,
     "one product": [narrow / 2e6, 1000 * 1000 * 1000 / 1e6],
-    "tables alone": [narrow / 1e6, 1000 * 1000 * 1000 / 1e6],
     "slow first": [wide / 1e6, narrow / 1e6],
     "flattened": three.reshape(6, 12).shape,
     "input first": three.permute(2, 3, 0, 1).shape,
@@ -645,7 +643,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "no prices": rates.sum(),
     "heat alone": v[0] * rates[0],
     "parts": v * rates,
-    "spread": 1,
+    "spread": net.train()(batch).var(0, correction=0).mean(),
     "one of the batch": 1 / len(batch),
     "outputs": len(windows),
     "inputs": len(series),
