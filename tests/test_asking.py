@@ -183,6 +183,9 @@ RIGHT = [
         "all positive", "+ + +", "all of them +", "they all go up",
     )),
 ]  # fmt: skip
+NONE_OF_THEM = asks("value", [], [10]) | {
+    "wrong": [{"shape": [], "numbers": [0], "slack": [0.05], "said": "Nothing is kept."}]
+}
 LABELLED = [
     (LARGEST | {"place": 1}, "house 1", "the house, counted from 0"),
     (LARGEST | {"place": 1}, "1", "the house, counted from 0"),
@@ -216,6 +219,7 @@ WRONG = [
     (EARNED, "8", "You wrote one number, and 3 are asked for."),
     (EARNED, "[[8, 6, 5]]", "Yours has the shape (1, 3), and the answer has (3,)."),
     (EARNED, "torch.Size([3])", "That is a shape, and numbers are asked for."),
+    (EARNED, "(4, 3)", "That looks like a shape, and 3 numbers are asked for."),
     (EARNED, "(3,)", "That is a shape, and numbers are asked for."),
     (EARNED, "4 6 8", "Not so. The numbers are right, in another order. Read on"),
     (EARNED, "-8 -6 -4", "Not so. Each number has the other sign. Read on"),
@@ -335,6 +339,14 @@ KNOWN = [
     ({"kind": "choice", "right": 1, "said": ["It runs.", ""]}, "1", "Right."),
     ({"kind": "choice", "right": 1, "said": ["It runs.", ""]}, "", "Choose one first."),
 ]
+
+
+@needs_node
+@pytest.mark.parametrize("typed", ["2", "5", "100", "seven", "99999"])
+def test_a_number_of_millions_may_be_small(typed):
+    """It is a few millions, and not next to none."""
+    (said,) = in_node([[typed, NONE_OF_THEM, "kept, in millions"]])
+    assert said.startswith("Not so. The answer is")
 
 
 @needs_node

@@ -213,7 +213,8 @@
   function compare(value, text, asks) {
     const { shape, numbers, slack, text: shown, unit } = asks;
     const given = shapeOf(value), typed = numbersOf(value);
-    const inUnits = unit ? each(value, (n) => n / unit) : value;
+    const full = unit && typed.every((n) => (unit > 1 ? n >= unit / 10 : n % 1));
+    const inUnits = full ? each(value, (n) => n / unit) : value;
     const is = (guess) => agrees(value, guess) || agrees(inUnits, guess);
     if (is(asks)) return `Right: ${shown}.`;
     const said = known(asks, is);
@@ -221,6 +222,7 @@
     if (/Size\b|\.shape\b|^\s*\(\s*\d+\s*,\s*\)\s*$/.test(text)) return "That is a shape, and numbers are asked for.";
     const relation = typed.length === numbers.length && related(typed, given, asks);
     if (relation) return `Not so. ${relation}${ON}`;
+    if (typed.length !== numbers.length && /^\s*\([\d,\s]+\)\s*$/.test(text)) return `That looks like a shape, and ${count(numbers.length, "number")} ${numbers.length === 1 ? "is" : "are"} asked for.`;
     if (typed.length !== numbers.length) return `You wrote ${count(typed.length, "number")}, and ${asked(numbers.length)}`;
     if (!same(given, shape) && given.length !== 1) return `Yours has the shape ${tuple(given)}, and the answer has ${tuple(shape)}.`;
     const right = typed.filter((n, i) => Math.abs(n - numbers[i]) <= slack[i]).length;

@@ -63,7 +63,8 @@ the stoves, one operation at a time, and without the table. It is a short walk, 
 #       without the slope: Here the slope of the square is missing. This adds the price of
 #          fuel to the price of heat.;
 #       times the square: Here the price of fuel is multiplied by the square itself. The
-#          slope of a square is twice the setting.
+#          slope of a square is twice the setting.;
+#       prices at y: These are the prices of heat and fuel, with which the walk begins.
 #
 #    What is in ``x.grad`` after the walk?
 #
@@ -107,7 +108,10 @@ print("x      ", x.grad)
 #       factors multiplied: Here the prices of the two factors are multiplied. They are
 #          added.;
 #       price alone: This is the price of the fuel. On the way to s it is multiplied by the
-#          other factor.
+#          other factor.;
+#       square itself: This is s * s itself. Its price goes back.;
+#       power alone: Here the price is multiplied by the power, 2, alone. The slope of a
+#          square is twice the setting.
 #
 #    Somebody writes the fuel of the third stove as ``s * s`` instead of ``s**2``. The
 #    setting is 3, and the price of the fuel is −3. Which price arrives at ``s``?
@@ -287,6 +291,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "row and price": 5 * np.array([2.0, 1.0, 0.0]),
     "no price": by_walk + np.array([2.0, 1.0, 0.0]),
     "own setting": by_walk + 5 * np.array([1.0, 2.0, 0.0]),
+    "prices at y": np.array([at_heat, at_fuel]),
+    "square itself": (s * s).detach(),
+    "power alone": 2 * at_fuel,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -186,7 +186,11 @@ except RuntimeError as error:
 #          twice the setting.;
 #       price of the day: This is v on that day. Each price is multiplied by the slope of
 #          the square.;
-#       first day: This is the row of the first day.
+#       first day: This is the row of the first day.;
+#       times the setting: This is the price times the setting. The slope of a square is
+#          twice the setting.;
+#       usual price alone: This is the usual price. It was −1 on that day, and each price is
+#          multiplied by the slope of the square.
 #
 #    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2. On the
 #    second day it was on sale for 1, so on that day the price is −1. What is in the second
@@ -348,6 +352,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "It is accepted": accepts(torch.tensor([1.0])),
     "It is accepted, with a warning": accepts(torch.tensor([1.0])) and len(heard) > 0,
     "It is refused": not accepts(torch.tensor([1.0])),
+    "times the setting": -settings[1],
+    "usual price alone": -2 * torch.ones(3),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -74,7 +74,10 @@ in_one_piece
 #          fast.;
 #       bill now: The second is the whole bill, with a minus. The price is the rate at which
 #          it rises.;
-#       no minus now: The second has to be negative, because the bill is a cost.
+#       no minus now: The second has to be negative, because the bill is a cost.;
+#       undivided: Here the bill is not divided by 7.;
+#       fuel now: The second is the fuel, with a minus. The bill is its square, divided by
+#          7.
 #
 #    We turn up every stove by one, so that ``x`` is ``[2, 3, 4]`` and fuel is
 #    :math:`4+9+16=29`. Which two numbers arrive at ``y`` now?
@@ -347,6 +350,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "fresh prices": next_day.grad,
     "yesterday": in_one_piece,
     "prices alone": torch.tensor([10.0, -4.0]),
+    "undivided": torch.tensor([10.0, -2.0 * 29]),
+    "fuel now": torch.tensor([10.0, -29.0]),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -184,7 +184,8 @@ first.grad
 #       outputs: These are the three outputs. The slope of each is s, without w.;
 #       product: Here the three slopes are multiplied. They are added.;
 #       weight: This is w itself. Its gradient says how fast the sum of the outputs rises
-#          with it.
+#          with it.;
+#       squares of s: Here the squares of the samples are added. The slope of w * s is s.
 #
 #    ``y = w * s``, for the three samples ``s = [2, 3, 4]``. The slope of :math:`w\,s` with
 #    respect to :math:`w` is :math:`s`. What is in ``w.grad`` after
@@ -288,6 +289,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "left neighbours": torch.cat([torch.zeros(1), four[:-1]]),
     "how often": (rows != 0).sum(0),
     "first row": rows[0],
+    "squares of s": (s**2).sum(),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -35,7 +35,10 @@ u = torch.tensor([1.0, 0.0, -1.0])
 #       third stove: This is the third stove alone. The first one moves, too.;
 #       squares: Here the squares themselves are subtracted. Each rises at the rate of twice
 #          its setting.;
-#       fuel up: The first stove adds 2 to the fuel, and the third saves 6. So it falls.
+#       fuel up: The first stove adds 2 to the fuel, and the third saves 6. So it falls.;
+#       moving stoves: These are the rates of the two stoves that move, not of heat and
+#          fuel.;
+#       idle: The heat stays, but the third stove saves more fuel than the first one burns.
 #
 #    With this plan the first stove rises exactly as fast as the third one falls. The table
 #    is ``[[1, 1, 1], [2, 4, 6]]``. At which rates do heat and fuel change?
@@ -170,7 +173,8 @@ column
 #       product: Here the slopes are multiplied. They are added.;
 #       temperatures: These are the temperatures of the rooms.;
 #       all temperatures: This is the sum of the temperatures. A pull adds up their slopes.;
-#       largest: This is the largest of the three slopes. Ones add up all of them.
+#       largest: This is the largest of the three slopes. Ones add up all of them.;
+#       how many: This is the number of rooms. Their slopes are 1, 2 and 4.
 #
 #    Could one *pull* do the same? For a curve at many points, one ``backward`` with ones
 #    gave all slopes. What does a pull with ``v = [1, 1, 1]`` give here?
@@ -279,6 +283,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "half": J @ torch.tensor([2.0, -0.5, 0.0]),
     "double": J @ torch.tensor([2.0, -2.0, 0.0]),
     "nothing": J @ torch.tensor([1.0, -2.0, 1.0]),
+    "moving stoves": u[[0, 2]],
+    "idle": J @ torch.tensor([1.0, -2.0, 1.0]),
+    "how many": len(reaction),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -77,7 +77,9 @@ tables[3]
 #       stoves: This is the number of stoves, or columns. A pull brings a row.;
 #       one pull: One pull brings one row of each table. A house has two outputs.;
 #       one table: This is the number of entries in the table of a house. A pull brings a
-#          whole row.
+#          whole row.;
+#       four houses: Four houses or a thousand, all of them share a pull.;
+#       street of four: So many would jacrev(street) take for four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
 #    the result. How many does ``vmap(jacrev(house))`` take for them?
@@ -357,6 +359,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "one output kept": tables[:, 1:].shape,
     "batch last": fuel_rows.T.shape,
     "whole batch": full[:, 1].shape,
+    "four houses": len(X),
+    "street of four": street(X).numel(),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

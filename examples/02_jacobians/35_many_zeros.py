@@ -55,7 +55,8 @@ J
 #    :wrong: two rows: These are rows 0 and 3. A push adds up columns: a room gives 1 to its
 #          neighbour on the right and 2 to the one on the left.;
 #       first column: This is column 0 alone. u has a 1 for room 3 as well.;
-#       fourth column: This is column 3 alone. u has a 1 for room 0 as well.
+#       fourth column: This is column 3 alone. u has a 1 for room 0 as well.;
+#       what goes in: This is u. The push brings what it does to the warming of the rooms.
 #
 #    ``u`` has a 1 for room 0 and a 1 for room 3. The push adds up their two columns.
 #    Write down the six numbers, and say for each from which column it comes.
@@ -366,6 +367,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "whole row": J[1].sum(),
     "corridor": plan.n_colors,
     "every room": len(pattern_of_ring),
+    "what goes in": (torch.arange(6) % 3 == 0).float(),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -201,7 +201,9 @@ five
 #    :wrong: fuel as a gain: Here fuel counts as a gain. Its price is −1.;
 #       no prices: This adds up the rates without their prices.;
 #       heat alone: This is the heat alone.;
-#       parts: These are the two parts. They are added.
+#       parts: These are the two parts. They are added.;
+#       rate of fuel: This is the rate of the fuel alone. Both rates are multiplied by their
+#          prices.
 #
 #    A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a
 #    rate of 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to
@@ -231,7 +233,6 @@ six.item()
 #    :for: the largest entry in training mode
 #    :wrong: spread: This is the spread of each column. Its mean is 0, so it adds up to 0
 #          and does not change.;
-#       largest in eval: This is the largest in eval mode.;
 #       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
 #          they are.
 #
@@ -387,7 +388,9 @@ for _ in range(5):
 #       last batch: So it is with loss.item(). With the loss itself, every batch is kept.;
 #       with the sums: The rule of a sum needs nothing, so the sums keep nothing.;
 #       under no_grad: So it would be under torch.no_grad(). Without it, PyTorch keeps
-#          values even if backward is never called.
+#          values even if backward is never called.;
+#       one batch: So many numbers has one batch. There are five, and tanh keeps its result,
+#          too.
 #
 #    How many millions of numbers does PyTorch keep for a walk back when the loop is over?
 #    Why does it not let go of them after each batch? Which line do you change?
@@ -671,6 +674,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "loss alone": slope,
     "penalty alone": fourteen - slope,
     "not doubled": slope + (fourteen - slope) / 2,
+    "rate of fuel": rates[1],
+    "one batch": numbers.numel() / 1e6,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")
