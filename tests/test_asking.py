@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from built import needs_chromium
+from built import SITE, article, needs_chromium, needs_site
 from docutils import nodes
 from executed import ROOT
 from sites import Site, conf, write
@@ -23,6 +24,7 @@ from printed import slack, values
 from wheel import boxes_as_markdown
 
 SCRIPT = ROOT / "docs" / "_static" / "asking.js"
+TYPED = SCRIPT.with_name("typed.js")  # which that one loads
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node")
 
 
@@ -69,11 +71,11 @@ def test_exact_numbers_are_exact_and_rounded_ones_not(written, least, most):
 
 
 def in_node(cases):
-    """Return what the script says to each (typed, asks)."""
+    """Return what the script says to each (typed, asks), or (typed, asks, label)."""
     code = (
-        f"const {{verdict}} = require({json.dumps(str(SCRIPT))});"
+        f"const {{verdict}} = require({json.dumps(str(TYPED))});"
         "const cases = JSON.parse(require('fs').readFileSync(0));"
-        "console.log(JSON.stringify(cases.map(([text, asks]) => verdict(text, asks))));"
+        "console.log(JSON.stringify(cases.map((one) => verdict(...one))));"
     )
     told = subprocess.run(
         ["node", "-e", code], input=json.dumps(cases), capture_output=True, text=True
@@ -140,37 +142,128 @@ RIGHT = [
     )),
     *((HOUSE, typed) for typed in (
         "torch.ones_like(y)", "ones(2)", "[1, 1]", "1 1", "v = torch.tensor([1., 1.])",
+        "ones", "torch.ones", "one and one", "1 ; 1",
+    )),
+    *((EARNED, typed) for typed in (
+        "eight, six, four", "8,6,4.", "8 and 6 and 4", "it is 8, 6 and 4", "8; 6; 4",
+        "[10, 10, 10] - [2, 4, 6]", "10 - 2, 10 - 4, 10-6", "10*[1,1,1] - [2,4,6]",
+    )),
+    *((asks("value", [], [9]), typed) for typed in (
+        "2+3+4", "2 + 3 + 4", "nine", "9 pushes", "about 9", "it is 9.", "9 times",
+        "ten - 1",
+        "no error, 9", "without an error: 9",
+    )),
+    *((asks("value", [], [-4]), typed) for typed in ("−4", "–4", "minus 4", "minus four")),
+    *((asks("value", [], [1 / 3]), typed) for typed in (
+        "1/3", "⅓", "a third", "one third", "0.3333",
+    )),
+    *((asks("value", [], [2 / 3]), typed) for typed in ("two thirds", "2/3", "⅔")),
+    *((asks("value", [], [1000]), typed) for typed in (
+        "1,000", "1000", "a thousand", "thousand pulls", "one thousand",
+    )),
+    *((asks("value", [2, 1], [6, 28]), typed) for typed in (
+        "6 28", "[6, 28]", "[[6], [28]]", "6 and 28",
+    )),
+    *((SHAPE | {"numbers": [3, 3]}, typed) for typed in (
+        "no error, (3, 3)", "3 by 3", "3 rows and 3 columns", "it is (3, 3)",
+        "no error: 3x3", "three by three",
+    )),
+    *((SHAPE, typed) for typed in (
+        "same as points", "the shape of points", "points's shape", "like points",
+    )),
+    *((ONE, typed) for typed in ("two", "(2, )", "shape (2,)")),
+    *((SHAPE | {"numbers": []}, typed) for typed in ("()", "[]", "torch.Size([])")),
+    *((LARGEST | {"place": 2}, typed) for typed in (
+        "the last", "third", "stove 3", "3rd", "the last one", "stove three", "x[2]",
+    )),
+    *((SIGNS, typed) for typed in (
+        "down, zero, up, up", "-1, 0, 1, 1", "minus, 0, plus, plus",
+    )),
+    *((asks("signs", [3], [1, 2, 3]), typed) for typed in (
+        "all positive", "+ + +", "all of them +", "they all go up",
     )),
 ]  # fmt: skip
+NONE_OF_THEM = asks("value", [], [10]) | {
+    "wrong": [{"shape": [], "numbers": [0], "slack": [0.05], "said": "Nothing is kept."}]
+}
+LABELLED = [
+    (LARGEST | {"place": 1}, "house 1", "the house, counted from 0"),
+    (LARGEST | {"place": 1}, "1", "the house, counted from 0"),
+    (LARGEST | {"place": 1}, "the second", "the house, counted from 0"),
+    (asks("value", [2], [2, 1001]), "2 million, 1001 million", "both, in millions"),
+    (asks("value", [], [10]), "10000000", "kept, in millions"),
+    (asks("value", [], [10]), "10 million", "kept, in millions"),
+    (asks("value", [], [4]), "4/9", "ninths"),
+    (asks("value", [], [4]), "four ninths", "ninths"),
+    (asks("value", [2], [0, -4]), "heat 0, fuel -4", "the rates of heat and fuel"),
+]
 
 
 @needs_node
 def test_every_way_of_writing_a_right_answer():
-    told = in_node([[typed, expected] for expected, typed in RIGHT])
+    cases = [(expected, typed, "") for expected, typed in RIGHT] + LABELLED
+    told = in_node([[typed, expected, label] for expected, typed, label in cases])
     wrong = [
-        (t, said) for (_, t), said in zip(RIGHT, told, strict=True) if said[:5] != "Right"
+        (t, said)
+        for (_, t, _), said in zip(cases, told, strict=True)
+        if said[:5] != "Right"
     ]
     assert wrong == []
 
 
+GIVES = "Not yet: this v gives [2, 4, 6], and [3, 5, 7] is asked for."
 WRONG = [
     (EARNED, "[8, 6, 5]", "2 of the 3 are right. Read on"),
     (EARNED, "1 2 3", "Not so. Read on"),
-    (EARNED, "[8, 6]", "Yours has the shape (2,), and the answer has (3,)."),
-    (EARNED, "8", "Yours has the shape (), and the answer has (3,)."),
+    (EARNED, "[8, 6]", "You wrote 2 numbers, and 3 are asked for."),
+    (EARNED, "8", "You wrote one number, and 3 are asked for."),
+    (EARNED, "[[8, 6, 5]]", "Yours has the shape (1, 3), and the answer has (3,)."),
+    (EARNED, "torch.Size([3])", "That is a shape, and numbers are asked for."),
+    (EARNED, "(4, 3)", "That looks like a shape, and 3 numbers are asked for."),
+    (EARNED, "(3,)", "That is a shape, and numbers are asked for."),
+    (EARNED, "4 6 8", "Not so. The numbers are right, in another order. Read on"),
+    (EARNED, "-8 -6 -4", "Not so. Each number has the other sign. Read on"),
+    (EARNED, "16 12 8", "Not so. Each number is 2 times the right one. Read on"),
+    (EARNED, "9 7 5", "Not so. Each number is 1 too large. Read on"),
+    (asks("value", [], [81]), "80", "Not so. The answer is larger. Read on"),
+    (EARNED, "an error", "Not so. There is no error. Read on"),
+    (EARNED, "no error", "No error, indeed."),
+    (EARNED, "None", "Not so. It is not None. Read on"),
+    (EARNED, "not 8, 6, 4", "Not read"),
+    (EARNED, "8, 6, 4 or 4, 6, 8", "Not read"),
+    (asks("value", [], [9]), "more than 9", "Not read"),
+    (asks("value", [], [9]), "row 9", "Not read"),
+    (asks("value", [], [9]), "9 or 10", "Not read"),
+    (asks("value", [], [9]), "9,0", "You wrote 2 numbers, and one is asked for."),
+    (asks("value", [], [9]), "-9", "Not so. The sign is the other one. Read on"),
+    (asks("value", [2, 2], [1, 2, 3, 4]), "[[1, 3], [2, 4]]", "Not so. Rows and columns"),
+    (SHAPE, "2.5", "A shape is asked for"),
+    (SHAPE, "torch.tensor([81., 2.])", "A shape is asked for"),
+    (SHAPE, "(2, 81)", "Not (2, 81). The sizes are right, in another order. Read on"),
+    (LARGEST, "not the first", "Not read"),
+    (LARGEST, "stove 7", "There are 3 of them."),
     (asks("value", [2], [10, -8.2857]), "10 -8", "1 of the 2"),
     (asks("value", [], [81]), "80.5", "Not so."),
     (SHAPE, "(81, 1)", "(81, 1) is the shape of y. Read on"),
     (SHAPE, "y.shape", "(81, 1) is the shape of y."),
-    (SHAPE, "81", "Not (81,)."),
-    (ONE, "(2, 1)", "Not (2, 1)."),
+    (SHAPE, "81", "Not (81,): the answer has 2 dimensions. Read on"),
+    (ONE, "(2, 1)", "Not (2, 1): the answer has one dimension. Read on"),
     (LARGEST, "the third", "Not the third."),
     (LARGEST, "x[1]", "Not the second."),
-    (LARGEST, "[4, 6, 8]", "1 of the 3"),
-    (LARGEST, "stove nine", "Not read"),
-    (SIGNS, "+ 0 + +", "Not these signs."),
-    (SIGNS, "- 0 +", "Not these signs."),
+    (LARGEST, "[4, 6, 7]", "1 of the 3"),
+    (SIGNS, "+ 0 + +", "3 of the 4 signs are right. Read on"),
+    (SIGNS, "+ + - -", "Not these signs."),
+    (SIGNS, "- 0 +", "You wrote 3 signs, and 4 are asked for."),
     (HOUSE, "[1, 0]", "Not yet: this v gives [1, 1, 1], and [3, 5, 7] is asked for."),
+    (HOUSE, "[2, 2]", "Not yet: this v gives [6, 10, 14], and [3, 5, 7] is asked for."),
+    (HOUSE, "[0, 1]", f"{GIVES} A single 1 takes one row."),
+    (
+        HOUSE | {"wanted": [1, 1, 1]},
+        "ones",
+        "Not yet: this v gives [3, 5, 7], and [1, 1, 1] is"
+        " asked for. Ones add up all rows.",
+    ),
+    (HOUSE, "3 5 7", "Mismatch in shape: v has the shape (3,), and y has (2,). These are"),
     (HOUSE, "torch.eye(2)[1]", "Not yet: this v gives [2, 4, 6]"),
     (HOUSE, "[1, 1, 1]", "Mismatch in shape: v has the shape (3,), and y has (2,)."),
     (HOUSE, "torch.ones_like(x)", "Mismatch in shape: v has the shape (3,)"),
@@ -215,10 +308,187 @@ def test_what_is_said_to_a_wrong_answer():
     assert said == []
 
 
-def test_the_script_is_small_and_evaluates_nothing():
-    script = SCRIPT.read_text()
-    assert len(gzip.compress(script.encode(), 9)) <= 4 * 1024
-    assert not re.search(r"\beval\b|\bFunction\b|innerHTML", script)
+GUESSED = [
+    {"shape": [3], "numbers": [3, 5, 7], "said": "Ones give this."},
+    {"shape": [], "numbers": [1 / 3], "slack": [0.01], "said": "A part."},
+    {"shape": [2, 3], "numbers": [1, 1, 1, 2, 4, 6], "said": "The table."},
+]
+KNOWN = [
+    (EARNED, "3 5 7", "Not so. Ones give this. Read on to see why."),
+    (EARNED, "three, five, seven", "Not so. Ones give this. Read on to see why."),
+    (EARNED, "1/3", "Not so. A part. Read on to see why."),
+    (EARNED, "[[1, 1, 1], [2, 4, 6]]", "Not so. The table. Read on to see why."),
+    (EARNED, "8 6 4", "Right: tensor([8., 6., 4.])."),
+    (SHAPE | {"wrong": [{"is": [2], "said": "Of y."}]}, "(2,)", "Not so. Of y. Read on"),
+    (
+        LARGEST | {"wrong": [{"is": 2, "said": "Ones."}]},
+        "last",
+        "Not the third. Ones. Read",
+    ),
+    (
+        SIGNS | {"wrong": [{"is": [1, 0, 1, 1], "said": "Up."}]},
+        "+0++",
+        "Not so. Up. Read on",
+    ),
+    (HOUSE, "1 0", "Not yet: this v gives [1, 1, 1], and [3, 5, 7] is asked for. Heat."),
+    (
+        {"kind": "choice", "right": 1, "said": ["It runs.", ""]},
+        "0",
+        "Not so. It runs. Read on",
+    ),
+    ({"kind": "choice", "right": 1, "said": ["It runs.", ""]}, "1", "Right."),
+    ({"kind": "choice", "right": 1, "said": ["It runs.", ""]}, "", "Choose one first."),
+]
+
+
+@needs_node
+@pytest.mark.parametrize("typed", ["2", "5", "100", "seven", "99999"])
+def test_a_number_of_millions_may_be_small(typed):
+    """It is a few millions, and not next to none."""
+    (said,) = in_node([[typed, NONE_OF_THEM, "kept, in millions"]])
+    assert said.startswith("Not so. The answer is")
+
+
+@needs_node
+def test_a_wrong_guess_that_is_known_is_told_what_it_is():
+    heat = {"wrong": [{"shape": [2], "numbers": [1, 0], "said": "Heat."}]}
+    cases = [
+        [
+            typed,
+            asks
+            | (heat if asks is HOUSE else {"wrong": GUESSED} if asks is EARNED else {}),
+        ]
+        for asks, typed, _ in KNOWN
+    ]
+    told = in_node(cases)
+    said = [
+        (t, s)
+        for (_, t, begins), s in zip(KNOWN, told, strict=True)
+        if not s.startswith(begins)
+    ]
+    assert said == []
+
+
+def written(rng, numbers):
+    """Return one of the ways to write these numbers."""
+    words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    inside = [
+        ", ".join(map(str, numbers)),
+        " ".join(map(str, numbers)),
+        "; ".join(map(str, numbers)),
+        " and ".join(map(str, numbers)),
+        ", ".join(f"{n + 1} - 1" for n in numbers),
+        ", ".join(f"{2 * n}/2" for n in numbers),
+        ", ".join(words[n] if 0 <= n < 10 else str(n) for n in numbers),
+        ", ".join(f"minus {-n}" if n < 0 else str(n) for n in numbers),
+    ]
+    text = rng.choice(inside)
+    around = ["{}", "{}.", "it is {}", "no error, {}", "about {}", "{} pushes"]
+    if not re.search("[a-z;]", text):
+        around += ["[{}]", "({})", "torch.tensor([{}])", "x.grad = [{}]", "[{}] * 1"]
+    return rng.choice(around).format(text)
+
+
+@needs_node
+def test_no_wrong_guess_is_told_right():
+    """And every right one is, however it is written."""
+    rng = random.Random(0)
+    cases, right = [], []
+    for _ in range(6000):
+        size = rng.randint(1, 4)
+        answer = [rng.randint(-12, 12) for _ in range(size)]
+        guess = rng.choice([
+            [n + rng.choice([-1, 1]) * rng.choice([1, 2, 10]) for n in answer],
+            [-n for n in answer],
+            answer[::-1],
+            answer[:-1] or [13],
+            [*answer, rng.randint(-3, 3)],
+            [rng.randint(-12, 12) for _ in range(size)],
+            answer,
+        ])  # fmt: skip
+        shape = [] if size == 1 else [size]
+        cases.append([written(rng, guess), asks("value", shape, answer)])
+        one = len(guess) == 1 and {*answer} == {*guess}  # it stands for all
+        right.append(guess == answer or one)
+    told = in_node(cases)
+    wrong = [
+        (text, asked["numbers"], said)
+        for (text, asked), said, is_right in zip(cases, told, right, strict=True)
+        if said.startswith("Right") and not is_right
+    ]
+    assert wrong == []
+    missed = [
+        (text, asked["numbers"], said)
+        for (text, asked), said, is_right in zip(cases, told, right, strict=True)
+        if is_right and not said.startswith("Right")
+    ]
+    assert missed == []
+    assert 500 < sum(right) < 3000
+
+
+def in_lists(numbers, shape):
+    """Return numbers as nested lists of a shape."""
+    if not shape:
+        return numbers[0]
+    size = len(numbers) // shape[0]
+    parts = (numbers[i * size : (i + 1) * size] for i in range(shape[0]))
+    return [in_lists(part, shape[1:]) for part in parts]
+
+
+def typed_for(guess, kind):
+    """Return what a reader types for a wrong guess."""
+    if kind == "largest":
+        return f"x[{guess['is']}]"
+    if kind == "signs":
+        return " ".join("-0+"[sign + 1] for sign in guess["is"])
+    if kind == "shape":
+        return f"torch.Size({guess['is']})"
+    return str(in_lists(guess["numbers"], guess["shape"]))
+
+
+@needs_node
+@needs_site
+@pytest.mark.parametrize("chapter", ["01_gradient_argument", "02_jacobians"])
+def test_every_question_of_the_course_knows_wrong_guesses(chapter):
+    """Each of them is told what it is; and numbers that are none of them are not right."""
+    rng, cases, begins = random.Random(0), [], []
+    for file in sorted((SITE / "auto_examples" / chapter).glob("*.html")):
+        for form in article(file).select("form[data-asks]"):
+            asked, label = (
+                json.loads(form["data-asks"]),
+                form.select_one("label, legend").text,
+            )
+            if asked["kind"] == "choice":
+                assert all(s for i, s in enumerate(asked["said"]) if i != asked["right"])
+                continue
+            assert asked.get("wrong"), (file.name, label)
+            for guess in asked["wrong"]:
+                cases.append([typed_for(guess, asked["kind"]), asked, label])
+                begins.append(guess["said"])
+            if asked["kind"] == "value":
+                for _ in range(50):
+                    size = len(asked["numbers"])
+                    numbers = [
+                        n + rng.choice([-3, -1, 1, 2, 10, 0.5]) * (1 + abs(n))
+                        for n in asked["numbers"]
+                    ]
+                    cases.append([str(in_lists(numbers, [size])), asked, label])
+                    begins.append(None)
+    assert len(cases) > 500
+    wrong = [
+        (typed, label, said)
+        for (typed, _, label), said, told in zip(cases, in_node(cases), begins, strict=True)
+        if (told or "") not in said or said.startswith("Right")
+    ]
+    assert wrong == []
+
+
+def test_the_scripts_are_small_and_evaluate_nothing():
+    """The first comes with the page, the second when somebody comes to a question."""
+    for script, most in (SCRIPT, 1700), (TYPED, 6300):
+        text = script.read_text()
+        assert len(gzip.compress(text.encode(), 9)) <= most
+        assert not re.search(r"\beval\b|\bFunction\b|innerHTML", text)
 
 
 def test_a_drawing_carries_what_it_shows():
@@ -308,6 +578,31 @@ VEILED = [
 ]
 
 
+CHOSEN = """
+    .. predict::
+       :expects: choice
+       :for: what happens
+       :wrong: {}
+
+       What happens?
+
+       - It runs
+       - It is refused
+    """
+TOLD = [
+    ASKED.format(
+        ":for: x.grad\n       :wrong: ones: Ones ``give``\n          this.; a part: Half."
+    ),
+    OUTPUT.format("tensor([8., 6., 4.])"),
+    CHOSEN.format("It runs: There is an error."),
+    OUTPUT.format("Error"),
+    DROPDOWN.format("How we checked this page"),
+    OUTPUT.format("ones: tensor([3., 5., 7.]) a part: 0.5"),
+    OUTPUT.format("It runs: False"),
+    OUTPUT.format("It is refused: True"),
+]
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     site = Site(tmp_path_factory.mktemp("asking"))
@@ -323,6 +618,7 @@ def site(tmp_path_factory):
     ]
     write(site.folder, {"docs/other.rst": ":orphan:\n\nOther\n=====\n"})
     (site.folder / "docs" / "veiled.rst").write_text(":orphan:\n\n" + page(*VEILED))
+    (site.folder / "docs" / "told.rst").write_text(":orphan:\n\n" + page(*TOLD))
     (site.folder / "docs" / "index.rst").write_text(page(*parts))
     site.build("-n", "-W")
     return site
@@ -340,6 +636,23 @@ def test_each_question_has_the_answer_that_comes_next(site):
     assert "asking.js" not in site.page("docs/other.rst")
 
 
+def test_wrong_guesses_are_read_from_what_the_page_prints(site):
+    soup = BeautifulSoup(site.page("docs/told.rst"), "html.parser")
+    first, second = (
+        json.loads(form["data-asks"]) for form in soup.select("form[data-asks]")
+    )
+    ones, part = first["wrong"]
+    assert ones == {"shape": [3], "numbers": [3, 5, 7], "said": "Ones give this."}
+    assert part == {"shape": [], "numbers": [0.5], "slack": [0.05], "said": "Half."}
+    assert second["right"] == 1
+    assert second["said"] == ["There is an error.", ""]
+    assert [label.text.strip() for label in soup.select("fieldset label")] == [
+        "It runs",
+        "It is refused",
+    ]
+    assert soup.select_one("legend").text == "Your answer: what happens"
+
+
 UNREADABLE = [
     (":for: x", "", "no output follows"),
     (":for: x", ASKED.format(":for: z") + OUTPUT.format("3"), "no output follows"),
@@ -352,6 +665,59 @@ UNREADABLE = [
     (":expects: v", OUTPUT.format("[2, 2]"), "no drawing"),
     (":also: two", OUTPUT.format("2"), "nothing after the question"),
     (":expects: nothing", OUTPUT.format("[2, 2]"), "Error in"),
+    (":wrong: ones", OUTPUT.format("2"), "Error in"),
+    (":wrong: ones: A.", OUTPUT.format("2"), "prints 0 values of 'ones'"),
+    (":wrong: one: A.", OUTPUT.format("2") + OUTPUT.format("one 2"), "same as the answer"),
+    (
+        ":wrong: one: A.; two: B.",
+        OUTPUT.format("2") + OUTPUT.format("one 1") + OUTPUT.format("two 1"),
+        "'two' is the same as one",
+    ),
+    (
+        ":wrong: one: A.",
+        OUTPUT.format("2") + OUTPUT.format("one 1") + OUTPUT.format("one 3"),
+        "prints 2 values of 'one'",
+    ),
+    (
+        ":expects: shape\n       :wrong: one: A.",
+        OUTPUT.format("[1, 2]") + OUTPUT.format("one torch.Size([2])"),
+        "same as the answer",
+    ),
+    (
+        ":expects: largest\n       :wrong: one: A.",
+        OUTPUT.format("[1, 2]") + OUTPUT.format("one [3, 4]"),
+        "same as the answer",
+    ),
+    (
+        ":expects: signs\n       :wrong: one: A.",
+        OUTPUT.format("[1, -2]") + OUTPUT.format("one [3, -4]"),
+        "same as the answer",
+    ),
+    (
+        ":expects: v\n       :wrong: one: A.",
+        DRAWING + OUTPUT.format("one [1, 1]"),
+        "same as the answer",
+    ),
+    (":expects: choice", OUTPUT.format("2"), "has 0 lists to choose from"),
+    (
+        None,
+        CHOSEN.format("It runs: A.") + OUTPUT.format("It runs: False"),
+        "prints 0 values",
+    ),
+    (
+        None,
+        CHOSEN.format("It runs: A.")
+        + OUTPUT.format("It runs: True")
+        + OUTPUT.format("It is refused: True"),
+        "one of ['It runs', 'It is refused'] has to be True",
+    ),
+    (
+        None,
+        CHOSEN.format("It is refused: A.")
+        + OUTPUT.format("It runs: False")
+        + OUTPUT.format("It is refused: True"),
+        "wrong has to say",
+    ),
 ]
 
 
@@ -359,7 +725,8 @@ def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path):
     site = Site(tmp_path)
     write(tmp_path, {"docs/conf.py": CONF, "docs/index.rst": "Home\n====\n"})
     for number, (options, after, _) in enumerate(UNREADABLE):
-        text = ":orphan:\n\n" + page(ASKED.format(options), after)
+        asked = [] if options is None else [ASKED.format(options)]
+        text = ":orphan:\n\n" + page(*asked, after)
         (tmp_path / "docs" / f"page_{number}.rst").write_text(text)
     site.build("-n", "-W", "--keep-going", fails=True)
     for number, (_, _, said) in enumerate(UNREADABLE):
@@ -371,6 +738,8 @@ BOXES = """\
 Text.
 
 .. predict::
+   :wrong: ones: That is
+         the sum.
    :for: v
 
    Which is it?
@@ -410,7 +779,7 @@ def test_in_a_browser_by_keyboard(show, site):
     )
     page = show(*map(str, boxes))
     assert not page.locator("form").first.is_visible()
-    page.add_script_tag(content=SCRIPT.read_text())
+    page.add_script_tag(content=TYPED.read_text() + SCRIPT.read_text())
     line, said = page.get_by_label("Your answer: x.grad"), page.locator("output").first
     assert said.get_attribute("aria-live") == "polite"
     page.keyboard.press("Tab")
@@ -529,6 +898,8 @@ def veiled(browser, site):
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto((site.html / "veiled.html").as_uri() + hash)
+        if scripts:  # what a focus loads is there
+            page.add_script_tag(content=TYPED.read_text())
         return page
 
     yield open
@@ -574,11 +945,83 @@ def test_a_checked_answer_uncovers_what_it_is_about(veiled):
 
 
 @needs_chromium
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_choice_by_keyboard_and_touch(browser, site, width):
+    """It is a group of buttons with a name; what reads the answer comes with the focus."""
+    context = browser.new_context(viewport={"width": width, "height": 700}, has_touch=True)
+    page, loaded = context.new_page(), []
+    page.on("request", lambda request: loaded.append(request.url.rpartition("/")[2]))
+    page.goto((site.html / "told.html").as_uri())
+    assert "typed.js" not in loaded
+    assert not page.locator("ul.choices").is_visible()
+    group = page.get_by_role("group", name="Your answer: what happens")
+    assert group.get_by_role("radio").count() == 2
+    button, said = page.locator("form button").nth(1), page.locator("#said-2")
+    button.click()
+    page.wait_for_function("document.querySelector('#said-2').textContent")
+    assert said.inner_text() == "Choose one first."
+    assert loaded.count("typed.js") == 1
+    group.get_by_role("radio").first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#said-2').textContent.includes('Not')")
+    assert said.inner_text() == "Not so. There is an error. Read on to see why."
+    assert page.get_by_text("Error", exact=True).is_visible()
+    group.get_by_text("It is refused").tap()
+    button.tap()
+    page.wait_for_function("document.querySelector('#said-2').textContent === 'Right.'")
+    for label in group.locator("label").all():
+        assert label.bounding_box()["height"] >= 24
+    page.fill("#answer-1", "3 5 7")
+    page.press("#answer-1", "Enter")
+    page.wait_for_function("document.querySelector('#said-1').textContent")
+    assert page.inner_text("#said-1") == "Not so. Ones give this. Read on to see why."
+    assert loaded.count("typed.js") == 1
+    found = Axe().run(
+        page, context="form", options={"rules": {"region": {"enabled": False}}}
+    )
+    assert found.violations_count == 0, found.generate_report()
+    page.emulate_media(media="print")
+    assert page.locator("ul.choices").is_visible()
+    assert not page.locator("fieldset").is_visible()
+    context.close()
+
+
+@needs_chromium
+def test_a_choice_without_scripts_is_a_list(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site.html / "told.html").as_uri())
+    assert page.get_by_text("It is refused", exact=True).first.is_visible()
+    assert not page.locator("fieldset").is_visible()
+    context.close()
+
+
+@needs_chromium
+def test_what_reads_answers_may_not_come(browser, site):
+    """Then it is said, and the next try loads it again."""
+    page = browser.new_page()
+    page.route("**/typed.js", lambda route: route.abort())
+    page.goto((site.html / "told.html").as_uri())
+    page.fill("#answer-1", "8 6 4")
+    page.press("#answer-1", "Enter")
+    page.wait_for_function("document.querySelector('#said-1').textContent")
+    assert page.inner_text("#said-1").startswith("Not checked")
+    assert page.locator(".veil > [hidden]").count() == 2
+    page.unroute("**/typed.js")
+    page.press("#answer-1", "Enter")
+    page.wait_for_function(
+        "document.querySelector('#said-1').textContent.includes('Right')"
+    )
+    page.close()
+
+
+@needs_chromium
 def test_a_v_may_be_tried_again(show, site):
     """What a wrong v gives is told, and what the right one is, not yet."""
     box = BeautifulSoup(site.page("docs/index.rst"), "html.parser").select("form")[1]
     page = show(str(box), '<div class="veil" data-of="2"><div><p>Ones.</p></div></div>')
-    page.add_script_tag(content=SCRIPT.read_text())
+    page.add_script_tag(content=TYPED.read_text() + SCRIPT.read_text())
     for typed, seen in ("[1, 0]", False), ("[1, 1]", True):
         page.fill("#answer-2", typed)
         page.press("#answer-2", "Enter")

@@ -8,7 +8,7 @@ from built import needs_chromium
 from executed import ROOT, shown
 
 PAGE = ROOT / "docs" / "exercises.md"
-SCRIPT = ROOT / "docs" / "_static" / "asking.js"
+SCRIPTS = [ROOT / "docs" / "_static" / name for name in ("typed.js", "asking.js")]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,8 @@ def fragments():
 def page(browser, fragments):
     page = browser.new_page()
     page.set_content("".join(fragments))
-    page.add_script_tag(content=SCRIPT.read_text())
+    for script in SCRIPTS:
+        page.add_script_tag(content=script.read_text())
     yield page
     page.close()
 
@@ -88,7 +89,8 @@ def test_right_answers_are_right(page, fragments):
 @needs_chromium
 def test_wrong_answers_are_told_what_they_give(page):
     assert said(page, 2, "[1, 0]") == (
-        "Not yet: this v gives [1, 1, 1], and [2, 4, 6] is asked for."
+        "Not yet: this v gives [1, 1, 1], and [2, 4, 6] is asked for. "
+        "A single 1 takes one row."
     )
     assert page.get_attribute("#v-2", "aria-invalid") == "true"
     for number in ANSWERS:

@@ -14,14 +14,22 @@ The argument is the title, ``Predict`` if there is none. Options:
     ``value`` (as it is without this option): the value that the next output shows; of a
     ``torch.Size``, its shape. ``shape``: the shape of that value. ``largest``: which of its
     entries is the largest. ``signs``: the signs of its entries. ``v``: a v that gives what
-    the next :func:`pullback.draw.vjp` shows.
+    the next :func:`pullback.draw.vjp` shows. ``choice``: one of the items of the list in
+    the question; for each of them, the page prints whether it is so: ``it runs: False``.
 ``value``, ``label``
     Which value, where the output shows several: its number, from 1, or what is printed
     before it.
 ``item``
     Which entry or row of the value: its index, such as ``1`` or ``0, 2``.
 ``for``
-    What the answer is, in the words of the label: ``x.grad`` or ``the shape of v``.
+    What the answer is, in the words of the label: ``x.grad`` or ``the shape of v``. A
+    place ``counted from 0`` is read so, and a number of ``millions`` or ``ninths`` may
+    also be written in full.
+``wrong``
+    What wrong guesses are: ``ones: That is the gradient of the sum.`` Anywhere on the page
+    a cell prints the guess with these words before it, ``ones tensor([3., 5., 7.])``, as
+    it would be printed for an answer; ``;`` stands between those of several. Of a
+    choice, every item but one is wrong.
 
 ``code``
     Without a value: the code tells the answer, too, and is covered with it (it always is
@@ -31,8 +39,9 @@ The argument is the title, ``Predict`` if there is none. Options:
     tells the answer, too; ``;`` stands between those of several.
 
 An output counts until the next question. If the expected answer cannot be read from it,
-the build warns, and the question stands alone. Without scripts, and in other formats than
-HTML, it always does. ``_static/asking.js`` does the rest.
+or a wrong guess is not printed or is the right answer, the build warns, and the question
+stands alone. Without scripts, and in other formats than HTML, it always does.
+``_static/asking.js`` does the rest, and ``typed.js`` reads what is typed.
 
 On a screen, what tells the answer lies under a cover until a reader has given one, or asks
 to be shown: the output, the text behind it up to the next code or box, and in the same
@@ -62,7 +71,7 @@ from folded import folded, ignore
 from printed import Printed, values
 
 logger = logging.getLogger(__name__)
-KINDS = ("value", "shape", "largest", "signs", "v")
+KINDS = ("value", "shape", "largest", "signs", "v", "choice")
 # In a question: ``x`` has the shape ``(4, 3)``.
 SHAPE = re.compile(r"`+(?P<name>[\w.]+)`+[^`]*\bshape\s+`+(?P<shape>\([\d, ]*\))`+")
 NUMBERS = re.compile(r'data-numbers="([^"]*)"')
@@ -70,12 +79,15 @@ SAID = re.compile(r'aria-label="([^"]*)"')  # by a drawing
 ENDS = (nodes.Admonition, addnodes.only, folded)  # a passage
 
 FORM = """\
-<form class="exercise" data-asks="{asks}" hidden>\
-<label for="answer-{number}">{label}</label>\
-<input id="answer-{number}" autocomplete="off" autocapitalize="off" spellcheck="false" \
-aria-describedby="said-{number}"><button>Check</button>\
+<form class="exercise" data-asks="{asks}" hidden>{fields}<button>Check</button>\
 <output id="said-{number}" for="answer-{number}" aria-live="polite"></output></form>
 """
+LINE = """\
+<label for="answer-{number}">{label}</label>\
+<input id="answer-{number}" autocomplete="off" autocapitalize="off" spellcheck="false" \
+aria-describedby="said-{number}">"""
+CHOICE = '<fieldset id="answer-{number}"><legend>{label}</legend>{items}</fieldset>'
+ITEM = '<label><input type="radio" name="answer" value="{place}"> {text}</label>'
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -104,6 +116,17 @@ def index(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
+def guesses(text: str) -> dict[str, str]:
+    """Read what wrong guesses are, by the words before them in an output."""
+    found = {}
+    for part in text.replace("`", "").split(";"):
+        label, _, said = " ".join(part.split()).partition(": ")
+        if not said:
+            raise ValueError(f"{part.strip()!r} does not read WORDS: SENTENCE")
+        found[label] = said
+    return found
+
+
 class Predict(SphinxDirective):
     """The directive; its content is the question."""
 
@@ -118,6 +141,7 @@ class Predict(SphinxDirective):
         "for": directives.unchanged_required,
         "code": directives.flag,
         "also": directives.unchanged_required,
+        "wrong": guesses,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -146,9 +170,17 @@ class ReadAnswers(SphinxTransform):
 
     def apply(self, **options: Any) -> None:
         """Go over the questions of one page."""
+        blocks = [n for n in self.document.findall(nodes.literal_block) if shows(n)]
+        printed = [value for block in blocks for value in values(block.astext())]
         for number, (line, after) in enumerate(followed(self.document), 1):
             try:
-                asks, numbers = expectation(line["options"], after)
+                wrong = line["options"].get("wrong", {})
+                if line["options"].get("expects") == "choice":
+                    line["choices"], asks = choice(line.parent, wrong, printed)
+                    numbers: list[float] = []
+                else:
+                    asks, numbers = expectation(line["options"], after)
+                    asks |= {"wrong": [*told_of(wrong, asks, printed)]} if wrong else {}
                 line["asks"] = {"shapes": line["shapes"]} | asks
                 line["number"] = number
                 cover(line, [*what_tells(line, numbers), *named_by_author(line, after)])
@@ -196,6 +228,97 @@ def expectation(
         value = value.item(options["item"])
     asks = COMPARED["shape" if value.is_size and kind == "value" else kind](value)
     return asks, asks["numbers"] if asks["kind"] == "shape" else whole.numbers
+
+
+def choice(
+    box: nodes.Element, wrong: dict[str, str], printed: list[Printed]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the items of the list in a question, and which one is right.
+
+    Raises:
+        ValueError: There is no single list, no word on each wrong item, or the page does
+            not print that this one alone is so.
+    """
+    lists = list(box.findall(nodes.bullet_list))
+    if len(lists) != 1:
+        raise ValueError(f"the question has {len(lists)} lists to choose from; 1 is needed")
+    items = [" ".join(item.astext().split()) for item in lists[0].children]
+    so = [named(printed, item).text for item in items]
+    if sorted(so) != ["False"] * (len(items) - 1) + ["True"]:
+        raise ValueError(f"one of {items} has to be True, and the others False, not {so}")
+    right = so.index("True")
+    if {*wrong} != {*items} - {items[right]}:
+        raise ValueError(f"wrong has to say what each is of {items} but {items[right]!r}")
+    lists[0]["classes"].append("choices")
+    said = [wrong.get(item, "") for item in items]
+    return items, {"kind": "choice", "right": right, "said": said}
+
+
+def named(printed: list[Printed], label: str) -> Printed:
+    """Return the value that stands behind these words in an output of the page.
+
+    Raises:
+        ValueError: None does, or values that differ.
+    """
+    found = {value.text: value for value in printed if value.label == label}
+    if len(found) != 1:
+        raise ValueError(f"the page prints {len(found)} values of {label!r}; 1 is needed")
+    return found.popitem()[1]
+
+
+def told_of(
+    wrong: dict[str, str], asks: dict[str, Any], printed: list[Printed]
+) -> Iterator[dict[str, Any]]:
+    """Yield the wrong guesses as the script compares them, each with what it is.
+
+    Raises:
+        ValueError: A guess is not printed, or it is the answer, or another guess.
+    """
+    seen = {"the answer": asks}
+    for label, said in wrong.items():
+        kind = "value" if asks["kind"] == "v" else asks["kind"]
+        guess = COMPARED[kind](named(printed, label))
+        for other, before in seen.items():
+            if alike(guess, before):
+                raise ValueError(f"the wrong guess {label!r} is the same as {other}")
+        seen[label] = guess
+        if kind == "largest":
+            yield {"is": guess["place"], "said": said}
+        elif kind == "signs":
+            yield {"is": signs(guess["numbers"]), "said": said}
+        elif kind == "shape":
+            yield {"is": guess["numbers"], "said": said}
+        else:
+            rounded = {"slack": guess["slack"]} if any(guess["slack"]) else {}
+            yield {k: guess[k] for k in ("shape", "numbers")} | rounded | {"said": said}
+
+
+def alike(guess: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether what is typed for a guess is taken for another, or for the answer."""
+    typed: list[float] = guess["numbers"]
+    expected: list[float] = other["numbers"] if other["kind"] != "v" else other["wanted"]
+    if other["kind"] == "v":
+        if guess["shape"] != other["shape"]:
+            return False
+        columns = zip(*other["rows"], strict=True)
+        typed = [sum(w * x for w, x in zip(typed, col, strict=True)) for col in columns]
+        near = [1e-3 * (1 + abs(n)) for n in expected]
+    elif other["kind"] == "largest":
+        return bool(guess["place"] == other["place"])
+    elif other["kind"] == "signs":
+        return signs(typed) == signs(expected)
+    elif other["kind"] == "shape":
+        return typed == expected
+    elif len(typed) == len(expected):
+        near = [*map(max, guess["slack"], other["slack"])]
+    return len(typed) == len(expected) and all(
+        abs(a - b) <= slack for a, b, slack in zip(typed, expected, near, strict=True)
+    )
+
+
+def signs(numbers: list[float]) -> list[int]:
+    """Return the sign of each number."""
+    return [(n > 0) - (n < 0) for n in numbers]
 
 
 def shows(block: nodes.Element) -> bool:
@@ -401,15 +524,16 @@ def leaves(nested: Any) -> list[float]:
 
 
 def write(visitor: Any, node: asked) -> None:
-    """Write the line to type in; the script shows it."""
-    told = node["options"].get("for")
-    visitor.body.append(
-        FORM.format(
-            asks=escape(json.dumps(node["asks"], separators=(",", ":"))),
-            label=escape(f"Your answer: {told}" if told else "Your answer"),
-            number=node["number"],
-        )
+    """Write the line to type in, or what to choose from; the script shows it."""
+    told, number = node["options"].get("for"), node["number"]
+    label = escape(f"Your answer: {told}" if told else "Your answer")
+    choices: list[str] = node.get("choices", [])
+    items = "".join(
+        ITEM.format(place=place, text=escape(text)) for place, text in enumerate(choices)
     )
+    fields = (CHOICE if items else LINE).format(number=number, label=label, items=items)
+    asks = escape(json.dumps(node["asks"], separators=(",", ":")))
+    visitor.body.append(FORM.format(asks=asks, fields=fields, number=number))
     raise nodes.SkipNode
 
 

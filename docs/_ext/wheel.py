@@ -25,7 +25,8 @@ INSTALL = """\
 %pip install --quiet {url}"""
 LOCAL = "# This needs the package that the site of this notebook serves: {url}"
 BOX = re.compile(
-    r"^\.\. (?P<name>admonition|dropdown|predict)::(?P<title>.*)\n(?:   :\w+:.*\n)*"
+    r"^\.\. (?P<name>admonition|dropdown|predict)::(?P<title>.*)\n"
+    r"(?:   :\w+:.*\n(?:    +\S.*\n)*)*"
     r"(?P<body>(?:(?:   .*)?(?:\n|\Z))*)",
     re.MULTILINE,
 )

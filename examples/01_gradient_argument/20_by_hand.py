@@ -52,6 +52,19 @@ the stoves, one operation at a time, and without the table. It is a short walk, 
 # .. predict::
 #    :label: x
 #    :for: x.grad
+#    :wrong: squares alone: This comes through the squares. The price that comes through
+#          heat is missing.;
+#       heat alone: This comes through heat. The price that comes through the squares is
+#          missing.;
+#       multiplied: Here the two prices are multiplied. They are added, because a turn of
+#          the stove does both at once.;
+#       subtracted: Here the second price is taken away from the first. The minus is in the
+#          price already, and the two are added.;
+#       without the slope: Here the slope of the square is missing. This adds the price of
+#          fuel to the price of heat.;
+#       times the square: Here the price of fuel is multiplied by the square itself. The
+#          slope of a square is twice the setting.;
+#       prices at y: These are the prices of heat and fuel, with which the walk begins.
 #
 #    What is in ``x.grad`` after the walk?
 #
@@ -87,6 +100,19 @@ print("x      ", x.grad)
 #
 # .. predict::
 #    :for: the price of the setting
+#    :wrong: one factor: This arrives through one of the two factors. Both of them are s,
+#          and each sends back a price.;
+#       times the value: This is the price times the product itself. A factor gets the price
+#          times the other factor.;
+#       slope alone: This is the slope of the square. It has to be multiplied by the price,
+#          −3.;
+#       factors multiplied: Here the prices of the two factors are multiplied. They are
+#          added.;
+#       price alone: This is the price of the fuel. On the way to s it is multiplied by the
+#          other factor.;
+#       square itself: This is s * s itself. Its price goes back.;
+#       power alone: Here the price is multiplied by the power, 2, alone. The slope of a
+#          square is twice the setting.
 #
 #    Somebody writes the fuel of the third stove as ``s * s`` instead of ``s**2``. The
 #    setting is 3, and the price of the fuel is −3. Which price arrives at ``s``?
@@ -193,6 +219,14 @@ print(f"{rate:.3f}")
 #
 # .. predict:: Try it
 #    :for: x.grad
+#    :wrong: old outputs: This is x.grad without the third output.;
+#       row alone: This is the new row. It has a price, 5, and the other two rows are still
+#          there.;
+#       row and price: This is what comes from the third output. The other two are still
+#          there.;
+#       no price: Here the new row is added without its price, 5.;
+#       own setting: Here the product has the rates 1 and 2, each stove its own setting. In
+#          a product the rate is the other factor.
 #
 #    Suppose that there is a third output, ``x[0] * x[1]``, with the price 5. What does the
 #    new row of the table look like, and what will ``x.grad`` be with ``v = [10, -3, 5]``?
@@ -241,6 +275,31 @@ kept = torch.autograd.grad(y, along, prices)
 ours = (at_heat, at_fuel, at_squares, by_walk)
 for mine, theirs in zip(ours, kept, strict=True):
     np.testing.assert_array_equal(mine, theirs.numpy())
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "squares alone": through_squares,
+    "heat alone": through_heat,
+    "multiplied": through_squares * through_heat,
+    "subtracted": through_heat - through_squares,
+    "without the slope": through_heat + at_squares,
+    "times the square": through_heat + at_squares * settings**2,
+    "one factor": -3 * s.detach(),
+    "times the value": -3 * s.detach() ** 2,
+    "slope alone": 2 * s.detach(),
+    "factors multiplied": (-3 * s.detach()) ** 2,
+    "price alone": at_fuel,
+    "old outputs": by_walk,
+    "row alone": np.array([2.0, 1.0, 0.0]),
+    "row and price": 5 * np.array([2.0, 1.0, 0.0]),
+    "no price": by_walk + np.array([2.0, 1.0, 0.0]),
+    "own setting": by_walk + 5 * np.array([1.0, 2.0, 0.0]),
+    "prices at y": np.array([at_heat, at_fuel]),
+    "square itself": (s * s).detach(),
+    "power alone": 2 * at_fuel,
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** on the walk every tensor received prices in its own shape. :ref:`shapes-of-v`

@@ -40,6 +40,18 @@ y
 # .. predict::
 #    :item: 1
 #    :for: the second row of x.grad
+#    :wrong: times the settings: This is the price times the settings. Heat is a sum, so it
+#          rises at a rate of 1 with each of them.;
+#       without a price: These are the rates of the heat. A unit of heat is worth 10 on that
+#          day.;
+#       prices: These are the prices of the four days, so this is v. The row of a day has a
+#          number for each of the three stoves.;
+#       all days: Here the prices of all four days are added up. A stove gives heat on its
+#          own day only.;
+#       price divided: Here the price is divided among the three stoves. Each of them gets
+#          all of it.;
+#       worth of the day: This is what the heat of that day is worth. The question is how
+#          fast that rises with each stove.
 #
 #    Which shape does ``v`` need, and which shape will ``x.grad`` have? And which numbers
 #    will be in the second row of ``x.grad``?
@@ -114,9 +126,17 @@ except RuntimeError as error:
 # Now ``y`` is the heat of all four days together. It is a single number, of the shape
 # ``()``, and so we need a single price.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: choice
+#    :wrong: It is accepted: The number of prices is right, but the shape is not that of y.;
+#       It is accepted, with a warning: There is no warning, because it goes no further than
+#          the check of the shapes.
 #
 #    Will PyTorch accept ``torch.tensor([1.0])``, which holds one price?
+#
+#    - It is accepted
+#    - It is accepted, with a warning
+#    - It is refused
 
 total = x.sum()
 try:
@@ -161,6 +181,17 @@ except RuntimeError as error:
 # .. predict::
 #    :item: 1
 #    :for: the second row
+#    :wrong: usual price: Here the price is −2. On the second day it was −1.;
+#       slope: This is the slope of the fuel. It has to be multiplied by the price, −1.;
+#       times the fuel: This is the price times the fuel itself. Fuel rises at the rate of
+#          twice the setting.;
+#       price of the day: This is v on that day. Each price is multiplied by the slope of
+#          the square.;
+#       first day: This is the row of the first day.;
+#       times the setting: This is the price times the setting. The slope of a square is
+#          twice the setting.;
+#       usual price alone: This is the usual price. It was −1 on that day, and each price is
+#          multiplied by the slope of the square.
 #
 #    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2. On the
 #    second day it was on sale for 1, so on that day the price is −1. What is in the second
@@ -191,6 +222,12 @@ x.grad
 # .. predict:: Try it
 #    :label: y
 #    :for: the shape of v
+#    :wrong: w: This is the shape of w, whose gradient is wanted, and so the author's
+#          mistake. v looks like y.;
+#       x: This is the shape of x. v looks like y, which has one number for each day.;
+#       a column: A column has a dimension too many, and would be refused. y has one
+#          dimension.;
+#       one number: This is for a y that is a single number. Here y has one for each day.
 #
 #    Some stoves give more heat than others. ``w`` says how much heat each of the three
 #    gives per unit of its setting, and ``y = x @ w`` is the heat of each day: on the first
@@ -282,6 +319,47 @@ try:
 except TypeError as error:
     refused = str(error)
 assert "can be either Tensors or None" in refused
+
+import warnings
+
+
+def accepts(price):
+    try:
+        x.detach().requires_grad_().sum().backward(price)
+    except RuntimeError:
+        return False
+    return True
+
+
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    assert accepts(torch.tensor(1.0))
+    assert not accepts(torch.tensor([1.0]))
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "times the settings": 10 * settings[1],
+    "without a price": heat_rates[1, 1],
+    "prices": day_prices,
+    "all days": day_prices.sum() * torch.ones(3),
+    "price divided": torch.full((3,), 10 / 3),
+    "worth of the day": 10 * settings[1].sum(),
+    "usual price": 2 * settings[1] * -2,
+    "slope": 2 * settings[1],
+    "times the fuel": -(settings[1] ** 2),
+    "price of the day": -torch.ones(3),
+    "first day": x.grad[0],
+    "w": per_unit.shape,
+    "x": x.shape,
+    "a column": day_prices[:, None].shape,
+    "one number": x.sum().shape,
+    "It is accepted": accepts(torch.tensor([1.0])),
+    "It is accepted, with a warning": accepts(torch.tensor([1.0])) and len(heard) > 0,
+    "It is refused": not accepts(torch.tensor([1.0])),
+    "times the setting": -settings[1],
+    "usual price alone": -2 * torch.ones(3),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** nearly all our prices were made up so far. :ref:`where-v-comes-from` shows where

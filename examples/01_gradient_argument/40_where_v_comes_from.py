@@ -25,6 +25,17 @@ person's computer, into which PyTorch cannot look at all.
 #    :value: 1
 #    :item: 1
 #    :for: the price of fuel
+#    :wrong: average price: This is what a unit costs on average. With one more unit, all
+#          the units before it get dearer as well.;
+#       bill: This is the whole bill, with a minus. The price is the rate at which it
+#          rises.;
+#       without the minus: The bill is a cost. When fuel rises, what we earn falls, so the
+#          price has a minus.;
+#       fuel: This is the amount of fuel, with a minus. The bill is its square, divided by
+#          7.;
+#       one seventh: This would be the price if the bill were fuel / 7. The fuel is
+#          squared.;
+#       heat's price: This is the price of heat.
 #
 #    At the settings 1, 2 and 3 we burn 14 units of fuel. Each of them costs 2, and the bill
 #    is 28. The price of heat at ``y`` is 10. What is the price of fuel?
@@ -57,6 +68,16 @@ in_one_piece
 #
 # .. predict::
 #    :for: the two prices
+#    :wrong: at the old place: These are the prices from before. The bill rises faster at 29
+#          units than at 14.;
+#       average now: The second is what a unit costs on average now. The bill rises twice as
+#          fast.;
+#       bill now: The second is the whole bill, with a minus. The price is the rate at which
+#          it rises.;
+#       no minus now: The second has to be negative, because the bill is a cost.;
+#       undivided: Here the bill is not divided by 7.;
+#       fuel now: The second is the fuel, with a minus. The bill is its square, divided by
+#          7.
 #
 #    We turn up every stove by one, so that ``x`` is ``[2, 3, 4]`` and fuel is
 #    :math:`4+9+16=29`. Which two numbers arrive at ``y`` now?
@@ -102,6 +123,12 @@ pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 # .. predict::
 #    :expects: signs
 #    :for: four signs, each +, - or 0
+#    :wrong: where to go: These say which way each prediction should move. v says how the
+#          loss changes when a prediction rises, and that is the other way round.;
+#       sizes: These are the sizes of the errors. v is negative where a prediction is too
+#          low: there the loss falls when it rises.;
+#       every one: The second prediction is right, so a small change of it changes nothing
+#          in its square.
 #
 #    The first prediction is too low, the second is right, and the third and the fourth
 #    are too high. Which signs does ``v`` have?
@@ -269,6 +296,12 @@ x.grad
 #
 # .. predict:: Try it
 #    :for: x.grad with yesterday's prices
+#    :wrong: fresh prices: This is right at the new place, where the price of fuel is −6.
+#          The program passes −4, and nothing stops it.;
+#       yesterday: This was yesterday's result. The prices are old, but the settings are
+#          new, and backward uses those.;
+#       prices alone: These are the prices that are passed. backward multiplies the rows of
+#          the table by them.
 #
 #    The next day the stoves are at 4, 2 and 1, and we burn 21 units of fuel. The consultant
 #    has not answered yet, and so the program passes yesterday's prices, ``[10, -4]``. Is
@@ -326,6 +359,30 @@ torch.testing.assert_close(mean_v, 2 * (prediction.detach() - target) / 4)
 pairs = torch.arange(8.0).reshape(4, 2).requires_grad_()
 torch.nn.functional.mse_loss(pairs, torch.ones(4, 2)).backward()
 torch.testing.assert_close(pairs.grad, 2 * (pairs.detach() - 1) / 8)
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "average price": -y.detach()[1] / 7,
+    "bill": -(y.detach()[1] ** 2) / 7,
+    "without the minus": -v[1],
+    "fuel": -y.detach()[1],
+    "one seventh": torch.tensor(-1 / 7),
+    "heat's price": v[0],
+    "at the old place": v,
+    "average now": torch.tensor([10.0, -29 / 7]),
+    "bill now": torch.tensor([10.0, -(29**2) / 7]),
+    "no minus now": torch.tensor([10.0, 2 * 29 / 7]),
+    "where to go": target - prediction.detach(),
+    "sizes": (prediction.detach() - target).abs(),
+    "every one": torch.ones(4),
+    "fresh prices": next_day.grad,
+    "yesterday": in_one_piece,
+    "prices alone": torch.tensor([10.0, -4.0]),
+    "undivided": torch.tensor([10.0, -2.0 * 29]),
+    "fuel now": torch.tensor([10.0, -29.0]),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it

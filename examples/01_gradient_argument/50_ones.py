@@ -37,6 +37,11 @@ J
 # .. predict::
 #    :expects: v
 #    :for: v
+#    :wrong: every row: Ones let every row through.;
+#       slopes: These are the slopes themselves. v says how much of each row is taken, and
+#          the slopes are in the rows.;
+#       third row: A single 1 lets one row through.;
+#       the points: Here each row is multiplied by its point.
 #
 #    Which ``v`` gives the slopes at the first three points, and 0 at the other two, so that
 #    ``x.grad`` is ``[2, 4, 6, 0, 0]``?
@@ -179,6 +184,16 @@ first.grad
 #
 # .. predict::
 #    :for: w.grad
+#    :wrong: mean: This is the mean of the three slopes, and also how many there are. Ones
+#          add the slopes up.;
+#       slopes of w: These are the three slopes. w is one number, and so w.grad has room for
+#          one, their sum.;
+#       sum of y: This is the sum of the three outputs. The slope of each is s, without w.;
+#       outputs: These are the three outputs. The slope of each is s, without w.;
+#       product: Here the three slopes are multiplied. They are added.;
+#       weight: This is w itself. Its gradient says how fast the sum of the outputs rises
+#          with it.;
+#       squares of s: Here the squares of the samples are added. The slope of w * s is s.
 #
 #    ``y = w * s``, for the three samples ``s = [2, 3, 4]``. The slope of :math:`w\,s` with
 #    respect to :math:`w` is :math:`s`. What is in ``w.grad`` after
@@ -209,6 +224,15 @@ w.grad
 #
 # .. predict:: Try it
 #    :for: what ones give
+#    :wrong: the outputs: These are the three products. The result has a number for each of
+#          the four inputs.;
+#       right neighbours: Here each number gets its right neighbour alone. It also belongs
+#          to the product with the left one.;
+#       left neighbours: Here each number gets its left neighbour alone. It also belongs to
+#          the product with the right one.;
+#       how often: This is how many outputs use each input. Each use counts with the other
+#          factor.;
+#       first row: This is the row of the first output alone. Ones add up all three.
 #
 #    Four numbers ``x = [1, 2, 3, 4]``, and three outputs, each the product of two
 #    neighbours: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
@@ -250,6 +274,34 @@ assert torch.equal(ones, summed)
 (mean,) = torch.autograd.grad((x**2).mean(), x)
 torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
+
+
+def neighbours(four):
+    return four[:-1] * four[1:]
+
+
+rows = torch.autograd.functional.jacobian(neighbours, four.detach())
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "every row": torch.ones(5),
+    "slopes": torch.tensor([2.0, 4.0, 6.0, 0.0, 0.0]),
+    "third row": torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0]),
+    "the points": torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0]),
+    "mean": s.mean(),
+    "slopes of w": s,
+    "sum of y": (w * s).sum(),
+    "outputs": w * s,
+    "product": s.prod(),
+    "weight": w.detach(),
+    "the outputs": neighbours(four),
+    "right neighbours": torch.cat([four[1:], torch.zeros(1)]),
+    "left neighbours": torch.cat([torch.zeros(1), four[:-1]]),
+    "how often": (rows != 0).sum(0),
+    "first row": rows[0],
+    "squares of s": (s**2).sum(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** and where ones would add what you want to keep apart, such as heat and fuel?

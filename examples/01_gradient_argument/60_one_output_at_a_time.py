@@ -77,6 +77,14 @@ except RuntimeError as error:
 # .. predict::
 #    :value: 1
 #    :for: the first of the two
+#    :wrong: first row: This was in the list after the first call. The second call has added
+#          to the same tensor.;
+#       second row: This is what the second call asked for. It was added to what was there.;
+#       rows apart: These are the two rows apart, as one would want them. The list holds one
+#          and the same tensor twice.;
+#       row, then sum: It would be so if append had copied the numbers. The first place
+#          holds the tensor that the second call adds to.;
+#       first row twice: The second call asked for another row.
 #
 #    We empty ``picture.grad`` before the loop. The first call asks for the row
 #    ``[1, 3, 0]`` and the second for the row ``[0, 0, 5]``. What does the list hold in the
@@ -189,6 +197,15 @@ scores
 #    :item: 1
 #    :for: the three numbers
 #    :code:
+#    :wrong: own brightness: Here each ear gets its own brightness. In a product the rate is
+#          the other factor.;
+#       for the dog: This is the answer for the dog.;
+#       cat and dog: Here cat and dog are added up, as with ones for both classes.;
+#       score: This is the score of the cat for that picture. The question is how fast it
+#          rises with each pixel.;
+#       first picture: This is the row of the first picture.;
+#       all pictures: Here the rows of all three pictures are added up. Each picture has its
+#          own row in the result.
 #
 #    Which ``v`` asks about the *cat* in all three pictures? And which three numbers come
 #    back for the second picture, whose pixels are 4, 2 and 1?
@@ -287,6 +304,23 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
     image.requires_grad_()
     (alone,) = torch.autograd.grad(classifier(image)[label], image)
     torch.testing.assert_close(gradient, alone)
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "first row": table[0],
+    "second row": table[1],
+    "rows apart": table,
+    "row, then sum": torch.stack([table[0], table.sum(0)]),
+    "first row twice": 2 * table[0],
+    "own brightness": album.detach()[1] * torch.tensor([1.0, 1.0, 0.0]),
+    "for the dog": answers[1][1],
+    "cat and dog": answers[0][1] + answers[1][1],
+    "score": network(album[1])[0].detach(),
+    "first picture": answers[0][0],
+    "all pictures": answers[0].sum(0),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** ones are right when each point goes through the function by itself.

@@ -36,6 +36,13 @@ y
 # .. predict::
 #    :for: x.grad
 #    :also: ones add up the rows; stays at zero
+#    :wrong: own slopes: These are the slopes that we want, the diagonal of the table. Ones
+#          add up whole columns, and the other shares fall.;
+#       shares: These are the shares themselves. The question is how fast they rise.;
+#       a fixed sum: Here the sum of the settings counts as fixed. It grows with each
+#          radiator, too.;
+#       ones: Ones go in here, as the prices of the shares. What comes back is the gradient
+#          of the sum of the shares.
 #
 #    Which three numbers come back?
 
@@ -126,11 +133,20 @@ print("the first alone:", beside_old)
 # and with them the outputs of the *other* two samples. Ones add all of this up. So let us
 # do without ones, and ask for the first output alone.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: choice
+#    :wrong: The same row: The first sample is the same, but the first output also depends
+#       on the mean and the spread, and so on the other two.;
+#       Zeros: Zeros come back where a sum cannot change. A single output does change with
+#          its sample.
 #
 #    We leave the first sample as it is and replace the other two. Then we ask again for
-#    the gradient of the first output alone, with respect to the first sample. Is the row
-#    that comes back the same as before, or different, and why?
+#    the gradient of the first output alone, with respect to the first sample. Which row
+#    comes back, and why?
+#
+#    - The same row
+#    - Another row
+#    - Zeros
 
 others = samples.detach().clone()
 others[1:] += 1.0  # two new samples beside the first
@@ -313,6 +329,20 @@ assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
 torch.testing.assert_close(zeros, torch.zeros_like(zeros))
+
+y_of_bill = shares(x.detach())
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "own slopes": table.diagonal(),
+    "shares": y_of_bill,
+    "a fixed sum": torch.ones(3) / x.detach().sum(),
+    "ones": torch.ones(3),
+    "The same row": torch.allclose(beside_old, beside_new),
+    "Another row": not torch.allclose(beside_old, beside_new) and bool(beside_new.any()),
+    "Zeros": not beside_new.any(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`

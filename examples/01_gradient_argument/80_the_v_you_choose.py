@@ -31,6 +31,12 @@ losses
 #
 # .. predict::
 #    :for: the number
+#    :wrong: mean of the measured: This divides by the five pixels that were measured.
+#          mean() does not know about the mask, and divides by six.;
+#       sum: This is the sum. mean() divides it by the number of entries.;
+#       without the mask: This is the mean of all six losses. The mask has made the last one
+#          zero.;
+#       of one row: Here the sum is divided by three. There are two rows of three.
 #
 #    The mask takes the 81 away, and the other five losses are 1, 4, 1, 1 and 9. What is the
 #    mean of ``mask * losses``?
@@ -194,6 +200,12 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 #
 # .. predict:: Try it
 #    :for: the v at the six losses
+#    :wrong: every measurement: Here every measurement counts the same, which is the mean of
+#          all six at once. The mean of two means gives each image one half.;
+#       not halved: This arrives from the two means. The mean of the two halves it.;
+#       halves: Each image counts one half, and the five pixels of the first share that.;
+#       fifths: A fifth is for one of five, and the second image has one pixel. The mean of
+#          the two means halves both.
 #
 #    Two images come in a batch. In the first, five pixels have been measured, and in the
 #    second only one. The author takes the mean over the measured pixels of each image, as
@@ -265,6 +277,20 @@ except RuntimeError as error:
     refused = str(error)
 assert "Mismatch in shape" in refused
 assert (weight[:, :1] * losses).shape == losses.shape  # broadcast without a word
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "mean of the measured": losses[mask > 0].mean().detach(),
+    "sum": (mask * losses).sum().detach(),
+    "without the mask": losses.mean().detach(),
+    "of one row": ((mask * losses).sum() / 3).detach(),
+    "every measurement": shared,
+    "not halved": 2 * six.grad,
+    "halves": torch.full((6,), 0.5),
+    "fifths": torch.full((6,), 1 / 5),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws

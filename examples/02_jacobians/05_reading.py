@@ -59,6 +59,14 @@ J
 # .. predict::
 #    :label: from the column
 #    :for: the changes of heat and fuel
+#    :wrong: turned up: These are the changes if the stove is turned up.;
+#       rates: This is the third column, the rates. The stove is turned by −0.01, so the
+#          rates are multiplied by that.;
+#       second column: This is from the column of the second stove.;
+#       row of the fuel: This is the row of the fuel, times −0.01: what each of the three
+#          stoves does to the fuel. One stove has a column.;
+#       after it: These are heat and fuel after the turn. The question is by how much they
+#          change.
 #
 #    We turn the third stove *down* by 0.01, from 3 to 2.99. By how much do heat and fuel
 #    change? Take the answer from the table, without computing the house again.
@@ -93,6 +101,13 @@ v @ copied
 #
 # .. predict::
 #    :for: the rates of the two stoves
+#    :wrong: by her table: This is what her table gives. In it the rows are stoves, and the
+#          prices belong to heat and fuel.;
+#       fuel's rates: These are the rates of the fuel. Each is taken away from the 10 that
+#          the heat brings.;
+#       added: Here the fuel counts as a gain. It is a cost.;
+#       fuel itself: Here the squares are taken away from 10. Fuel rises at the rate of
+#          twice the setting.
 #
 #    Check her advice with what you know about heat and fuel. A unit of heat is worth 10, a
 #    unit of fuel costs 1, and the stoves are at 2 and 4. At which rate does each stove
@@ -169,6 +184,13 @@ torch.autograd.functional.jacobian(worth, x)
 #
 # .. predict::
 #    :for: the rates of heat and fuel
+#    :wrong: values: These are heat and fuel themselves. At t = 1 the fuel is 14, and it
+#          rises at a rate of 28.;
+#       same speed: This adds up the rows of the table, as if all stoves moved as fast as
+#          the lever. The second moves twice and the third three times as fast.;
+#       first stove: This is what the first stove does. The lever moves all three.;
+#       no slope: Here each square is multiplied by the speed of its stove. Its slope is
+#          twice the setting.
 #
 #    One big lever ``t`` sets the three stoves to ``t``, ``2t`` and ``3t``. At ``t = 1``,
 #    how fast do heat and fuel rise when it is turned up?
@@ -210,6 +232,11 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #
 # .. predict:: Try it
 #    :for: the new row
+#    :wrong: own setting: Here each stove has its own setting as its rate. In a product the
+#          rate is the other factor.;
+#       smoke: This is the smoke itself. Its row has a rate for each stove.;
+#       sum: This would be the row of the sum of the two settings.;
+#       all three: This would be the row of the product of all three settings.
 #
 #    A third meter shows the smoke, which is the product of the first two settings,
 #    ``x[0] * x[1]``. Which row does it add to the table, at our settings of 1, 2 and 3?
@@ -273,6 +300,29 @@ assert torch.func.jacrev(lambda x: worth(x)[0])(x).shape == x.shape
 assert torch.autograd.functional.jacobian(lambda x: worth(x)[0], x).shape == x.shape
 elsewhere = torch.func.jacrev(house)(x + torch.tensor([0.0, 0.0, 5.0])) - J
 assert elsewhere.nonzero().tolist() == [[1, 2]]
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "turned up": J[:, 2] * small,
+    "rates": J[:, 2],
+    "second column": J[:, 1] * -small,
+    "row of the fuel": J[1] * -small,
+    "after it": house(moved),
+    "by her table": v @ copied,
+    "fuel's rates": square[1],
+    "added": 10 * square[0] + square[1],
+    "fuel itself": 10 - two_stoves**2,
+    "values": house(x),
+    "same speed": J.sum(1),
+    "first stove": J[:, 0],
+    "no slope": torch.stack([x.sum(), x**2 @ x]),
+    "own setting": torch.tensor([1.0, 2.0, 0.0]),
+    "smoke": with_smoke(x)[2],
+    "sum": torch.tensor([1.0, 1.0, 0.0]),
+    "all three": torch.func.grad(torch.prod)(x),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** somebody builds a thermostat that moves the stoves for us. Its table and the

@@ -75,6 +75,10 @@ print(jacobian(whole, t))
 #    :expects: shape
 #    :code:
 #    :for: the shape, if there is no error
+#    :wrong: right order: This is the shape of the right order, J_house @ J_thermostat. Here
+#          the tables stand the other way round.;
+#       thermostat: This is the shape of the thermostat's table.;
+#       house: This is the shape of the house's table.
 #
 #    Somebody multiplies in the order in which the steps happen, first the thermostat and
 #    then the house. Does PyTorch raise an error? If not, what shape does the result have?
@@ -105,6 +109,14 @@ J_thermostat @ J_house
 #    :value: 2
 #    :item: 0
 #    :for: the rate of the first dial
+#    :wrong: first stove: This is the first stove alone. The dial moves the second as well.;
+#       all stoves: Here all three stoves are added. The first dial does not move the
+#          third.;
+#       prices: Here the two prices are added. They belong to heat and fuel, and are in 8, 6
+#          and 4 already.;
+#       mean: This is the mean of the two stoves. What they earn is added up.;
+#       product: Here the two rates are multiplied. They are added, because the dial does
+#          both at once.
 #
 #    The stoves earn at rates of 8, 6 and 4. The first dial moves the first stove and the
 #    second stove, each at the same speed as the dial. At which rate does the first dial
@@ -158,6 +170,11 @@ pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat
 #
 # .. predict::
 #    :for: start on the left, tables first, in millions
+#    :wrong: one step: On the left there are two steps, and each takes one million.;
+#       two rows: A row times a table takes one million. A table has a thousand rows, so a
+#          table times a table takes a thousand times as many.;
+#       rows of tables: Only the first product is that of two tables. After it, v is
+#          multiplied by a single table.
 #
 #    Take a ``v`` of 1000 numbers and two tables of 1000 by 1000. How many millions of
 #    multiplications does it take if we start on the left? And how many if we multiply the
@@ -238,6 +255,13 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
 #
 # .. predict:: Try it
 #    :for: what the timer earns
+#    :wrong: same speed: Here the two dials are added, as if both moved as fast as the
+#          timer. The second moves twice as fast.;
+#       per dial: These are the parts of the two dials. The timer moves both, so they are
+#          added.;
+#       column: This is the table of the timer. Each of its numbers is multiplied by what
+#          its dial earns.;
+#       worth: This is what the house earns. The question is how fast that rises.
 #
 #    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its
 #    table, which is a column. At which rate does a turn of the timer earn?
@@ -301,6 +325,27 @@ assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + d
 assert (J_thermostat @ J_house).shape == (3, 3)
 backwards = J_thermostat @ J_house
 assert backwards[0].tolist() == (J_thermostat[0, 0] * J_house[0]).tolist()  # dial as heat
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "right order": (J_house @ J_thermostat).shape,
+    "thermostat": J_thermostat.shape,
+    "house": J_house.shape,
+    "first stove": v_stoves[0],
+    "all stoves": v_stoves.sum(),
+    "prices": v.sum(),
+    "mean": v_stoves[:2].mean(),
+    "product": v_stoves[0] * v_stoves[1],
+    "one step": [multiplications(row, table) / 1e6, tables_first / 1e6],
+    "two rows": [start_left / 1e6, start_left / 1e6],
+    "rows of tables": [start_left / 1e6, 2 * multiplications(table, table) / 1e6],
+    "same speed": v_dials.sum(),
+    "per dial": v_dials * torch.tensor([1.0, 2.0]),
+    "column": jacobian(timer, s.detach()),
+    "worth": v @ whole(timer(s.detach())),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,

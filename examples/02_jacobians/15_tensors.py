@@ -49,6 +49,11 @@ y
 # .. predict::
 #    :for: the two numbers
 #    :also: 0.5000, 0.5000, 0.5000; behind the wall count half
+#    :wrong: in its own room: This is what the stove does to heat and fuel of its own room.;
+#       half of both: Heat goes through the wall, and fuel does not: it is burnt where the
+#          stove stands.;
+#       no wall: Here the heat counts in full. Half of it comes through the wall.;
+#       nothing: Half of the second room's heat comes through the wall.
 #
 #    ``J[0, 0, 1, 2]`` asks how the *heat of the first room* reacts to the *third stove of
 #    the second room*. ``J[0, 1, 1, 2]`` asks the same for the *fuel* of the first room.
@@ -85,6 +90,10 @@ J[0, 0]
 #    :expects: signs
 #    :item: 1
 #    :for: the three signs for that room
+#    :wrong: fuel alone: These are the signs of the fuel. Half of the heat goes through the
+#          wall and is worth 10 there.;
+#       nothing at all: Nobody is in that room, but half of its heat goes to the other one,
+#          and its fuel is paid.
 #
 #    The second room's stoves are at 2, 0 and 1. Is any of them worth turning up, although
 #    nobody is in that room? Which of its three entries in ``x.grad`` are positive?
@@ -131,6 +140,11 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # .. predict::
 #    :expects: shape
 #    :for: the shape, if there is no error
+#    :wrong: as x: So it should look. But @ takes the last two dimensions of J for a matrix,
+#          and keeps the other two.;
+#       as y: This is the shape of v and y. @ keeps the first two dimensions of J and
+#          multiplies in the last two.;
+#       flat: This is v @ table, with the flattened table.
 #
 #    ``v`` has shape ``(2, 2)``, ``J`` has shape ``(2, 2, 2, 3)``, and the product should
 #    look like ``x``, with shape ``(2, 3)``. What shape does ``v @ J`` have?
@@ -195,6 +209,12 @@ print(9 * J_blur[1, 1])
 # .. predict::
 #    :item: 0, 0
 #    :for: ninths
+#    :wrong: inside: This is a pixel inside, which is in nine windows.;
+#       edge: This is a pixel at an edge. The corner lies at two of them.;
+#       own window: This is the window of the corner itself. The three pixels beside it have
+#          windows in which it lies, too.;
+#       without its own: These are the windows of the three pixels beside it. It is also in
+#          its own.
 #
 #    How much does each pixel of the original count for the brightness of the whole result?
 #    So every blurred pixel gets the price 1. A pixel inside is in nine windows, its own and
@@ -242,6 +262,13 @@ pullback.live(rooms, x.detach(), torch.tensor([[10.0, -1.0], [0.0, -1.0]]))
 # .. predict:: Try it
 #    :expects: shape
 #    :for: the shape of the Jacobian
+#    :wrong: one image: This is the Jacobian of a single image. For the batch, output and
+#          input have an index for the image each.;
+#       own images: This keeps each image with itself, and leaves out the zeros. The whole
+#          Jacobian has an index for the image on both sides.;
+#       input first: Here the input comes first. It is y.shape + x.shape.;
+#       gradient: This is the shape of the input, which is the gradient of a single output.;
+#       table: This is the flattened table.
 #
 #    A batch of 32 colour images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes
 #    into a network that returns scores of shape ``(32, 10)``. What is the shape of the
@@ -293,6 +320,31 @@ assert torch.equal(9 * blur(torch.ones(4, 5)), 9 * worth)  # a white photo
 assert torch.equal(wrong, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
 assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
 assert 32 * 10 * (3 * 28 * 28) == 752_640
+
+scores, images = torch.Size([32, 10]), torch.Size([32, 3, 28, 28])
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "in its own room": J[1, :, 1, 2],
+    "half of both": J[1, :, 1, 2] / 2,
+    "no wall": J[1, :, 1, 2] * torch.tensor([1.0, 0.0]),
+    "nothing": torch.zeros(2),
+    "fuel alone": -J[1, 1, 1],
+    "nothing at all": torch.zeros(3),
+    "as x": torch.tensordot(v, J, dims=2).shape,
+    "as y": v.shape,
+    "flat": (v.flatten() @ table).shape,
+    "inside": 9 * worth[1, 1],
+    "edge": 9 * worth[0, 1],
+    "own window": 9 * J_blur[0, 0, 0, 0],
+    "without its own": 9 * (J_blur[:, :, 0, 0].sum() - J_blur[0, 0, 0, 0]),
+    "one image": scores[1:] + images[1:],
+    "own images": scores + images[1:],
+    "input first": images + scores,
+    "gradient": images,
+    "table": torch.Size([scores.numel(), images.numel()]),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** there are several ways to compute such a table. :ref:`the-whole-jacobian` says

@@ -43,6 +43,14 @@ table
 #
 # .. predict::
 #    :for: what it returns
+#    :wrong: both rows: These are the two rows apart. A walk back adds up whatever arrives
+#          at the stoves.;
+#       row of the heat: This is the row of the heat alone. Both outputs were in the list.;
+#       row of the fuel: This is the row of the fuel alone. Both outputs were in the list.;
+#       our prices: This is for our prices, 10 and −1. Without a v, each output in the list
+#          counts 1.;
+#       values: These are heat and fuel themselves. grad returns rates, one for each stove.;
+#       mean of the rows: This is the mean of the two rows. They are added.
 #
 #    We give it the list ``[heat, fuel]``, and no ``v``. What does it return?
 
@@ -78,6 +86,10 @@ torch.equal(torch.stack(rows), table)
 # .. predict::
 #    :label: turns of a dial
 #    :for: the number of turns
+#    :wrong: rooms: A turn of one dial shows at once how all 5000 rooms react.;
+#       entries: A turn of one dial brings 5000 of the entries at once.;
+#       one dial: One turn moves one dial, and brings its column. There are three dials.;
+#       up and down: One turn of each dial is enough, if it is small.
 #
 #    A heating system has 3 dials, and its function takes them to the temperatures of 5000
 #    rooms. ``jacrev`` takes 5000 pulls for the table, one for each room. Now forget the
@@ -152,6 +164,12 @@ all(torch.equal(way, table) for way in (in_parts, from_y, chosen))
 # .. predict::
 #    :item: 0
 #    :for: the typical error of the heat
+#    :wrong: added: So far off it is when all three are off to the same side. Often one is
+#          too high while another is too low.;
+#       one knob: So far off is one knob. The heat is the sum of three.;
+#       mean square: This is the mean of the square. The typical error is its root.;
+#       plain average: On average, up and down cancel. The typical error says how far off it
+#          is, to either side.
 #
 #    The row of the heat is ``[1, 1, 1]``. How far off is the heat typically?
 
@@ -200,6 +218,11 @@ errors = 0.1 * table  # what each stove does to each output
 #
 # .. predict:: Try it
 #    :for: the table, as a list of four rows
+#    :wrong: a and b swapped: In the last row, each input has itself as its rate. In a
+#          product the rate is the other factor.;
+#       outputs: These are the four outputs. The table has a rate for each output and each
+#          input.;
+#       sum for product: The last row is that of the sum. The last output is a product.
 #
 #    A function takes two numbers ``a`` and ``b`` to four: ``a``, ``b``, ``a + b`` and
 #    ``a * b``. Write down its Jacobian at ``a = 2``, ``b = 3``. Which of the two functions
@@ -264,6 +287,29 @@ for way in (jacrev, jacfwd):
     assert way(four)(torch.tensor([2.0, 3.0])).tolist() == by_hand
 moved = jacrev(house)(torch.tensor([4.0, -2.0, 0.5]))
 assert torch.equal(moved[0], J[0])
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "both rows": J,
+    "row of the heat": J[0],
+    "row of the fuel": J[1],
+    "our prices": torch.tensor([10.0, -1.0]) @ J,
+    "values": house(x),
+    "mean of the rows": J.mean(0),
+    "rooms": heating.shape[0],
+    "entries": heating.numel(),
+    "one dial": dials[:1].numel(),
+    "up and down": 2 * heating.shape[1],
+    "added": errors[0].sum(),
+    "one knob": errors[0, 0],
+    "mean square": (errors[0] ** 2).sum(),
+    "plain average": f"{(tossed @ table.T).mean(0)[0].abs():.4f}",
+    "a and b swapped": torch.tensor([[1, 0], [0, 1], [1, 1], [2, 3]]),
+    "outputs": four(torch.tensor([2.0, 3.0])),
+    "sum for product": torch.tensor([[1, 0], [0, 1], [1, 1], [1, 1]]),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done

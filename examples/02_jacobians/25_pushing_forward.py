@@ -30,6 +30,15 @@ u = torch.tensor([1.0, 0.0, -1.0])
 #    :value: 2
 #    :for: the rates of heat and fuel
 #    :also: rate −4
+#    :wrong: values: These are heat and fuel themselves, not their rates.;
+#       both up: Here the third stove goes up as well. It goes down.;
+#       third stove: This is the third stove alone. The first one moves, too.;
+#       squares: Here the squares themselves are subtracted. Each rises at the rate of twice
+#          its setting.;
+#       fuel up: The first stove adds 2 to the fuel, and the third saves 6. So it falls.;
+#       moving stoves: These are the rates of the two stoves that move, not of heat and
+#          fuel.;
+#       idle: The heat stays, but the third stove saves more fuel than the first one burns.
 #
 #    With this plan the first stove rises exactly as fast as the third one falls. The table
 #    is ``[[1, 1, 1], [2, 4, 6]]``. At which rates do heat and fuel change?
@@ -158,6 +167,14 @@ column
 # %%
 # .. predict::
 #    :for: what the pull gives
+#    :wrong: three slopes: These are the three slopes. A pull looks like the input, the
+#          dial, so there is room for one number.;
+#       mean: This is the mean of the slopes. Ones add them up.;
+#       product: Here the slopes are multiplied. They are added.;
+#       temperatures: These are the temperatures of the rooms.;
+#       all temperatures: This is the sum of the temperatures. A pull adds up their slopes.;
+#       largest: This is the largest of the three slopes. Ones add up all of them.;
+#       how many: This is the number of rooms. Their slopes are 1, 2 and 4.
 #
 #    Could one *pull* do the same? For a curve at many points, one ``backward`` with ones
 #    gave all slopes. What does a pull with ``v = [1, 1, 1]`` give here?
@@ -197,6 +214,12 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #
 # .. predict:: Try it
 #    :for: the rates of heat and fuel
+#    :wrong: a: This is a, and it is right. How fast do heat and fuel change with it?;
+#       a up: Here a is 1. Then the second stove burns more fuel, too. It has to go down.;
+#       half: Here a is −1/2, and the fuel still rises.;
+#       double: Here a is −2, and the fuel falls.;
+#       nothing: The fuel stays. The heat rises by more with the first stove than it falls
+#          with the second.
 #
 #    The plan ``u = [2, a, 0]`` should leave the *fuel* as it is. Which number is ``a``?
 #    (Look at ``[2, 4, 6]``.) And how fast do heat and fuel change with this plan?
@@ -242,6 +265,31 @@ pull = torch.func.vjp(all_rooms, dial)[1]
 one_by_one = torch.stack([pull(one_hot)[0] for one_hot in torch.eye(1000)])
 torch.testing.assert_close(one_by_one, column)  # a thousand pulls, or one push
 assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "values": house(x),
+    "both up": J @ u.abs(),
+    "third stove": J @ torch.tensor([0.0, 0.0, -1.0]),
+    "squares": torch.stack([u.sum(), x**2 @ u]),
+    "fuel up": J @ u * torch.tensor([1.0, -1.0]),
+    "three slopes": reaction,
+    "mean": reaction.mean(),
+    "product": reaction.prod(),
+    "temperatures": rooms(dial),
+    "all temperatures": rooms(dial).sum(),
+    "largest": reaction.max(),
+    "a": -2 * J[1, 0] / J[1, 1],
+    "a up": J @ torch.tensor([2.0, 1.0, 0.0]),
+    "half": J @ torch.tensor([2.0, -0.5, 0.0]),
+    "double": J @ torch.tensor([2.0, -2.0, 0.0]),
+    "nothing": J @ torch.tensor([1.0, -2.0, 1.0]),
+    "moving stoves": u[[0, 2]],
+    "idle": J @ torch.tensor([1.0, -2.0, 1.0]),
+    "how many": len(reaction),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks

@@ -45,6 +45,12 @@ print("missing:", missing)
 # .. predict::
 #    :item: 0
 #    :for: the change of the heat
+#    :wrong: nothing: All three stoves go down in this step, and each of them heats.;
+#       fuel: So much does the fuel change. For the heat, add up the step.;
+#       undivided: This is the row of the fuel, added up, with a minus. The step is a 56th
+#          of it.;
+#       third stove: This is the third stove alone. All three go down.;
+#       up: The step goes down, so the heat falls.
 #
 #    This step is ``-[2, 4, 6] / 56``. The heat is the sum of the settings. By how much does
 #    it change?
@@ -77,6 +83,10 @@ print("table says:", J @ downhill)
 # .. predict::
 #    :label: a and b
 #    :for: a and b
+#    :wrong: swapped: Here a and b are swapped.;
+#       one unit more: This raises the fuel by 1. It is to fall by 1.;
+#       fuel's row alone: This is the step from above, of the fuel's row alone. It lowers
+#          the heat, too.
 #
 #    Solve the two equations with a pencil. How much of each row do we need?
 
@@ -216,6 +226,13 @@ pullback.live(lambda step: house(x + step), step)
 #    :expects: signs
 #    :label: step
 #    :for: the three signs
+#    :wrong: heat's row: This is the row of the heat. Along it the heat rises, and the fuel
+#          with it.;
+#       fuel saved: These are the signs of the step that saved fuel. Now the second stove
+#          goes up a little as well.;
+#       idle: These are the signs of the idle movement, which changes neither heat nor
+#          fuel.;
+#       downhill: With all stoves down, the heat falls.
 #
 #    Now we want 0.1 units of heat *more*, for the same fuel. Which stoves go up, and which
 #    go down? Think first: which stove gives heat at the lowest price in fuel?
@@ -294,6 +311,24 @@ for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.flo
     uneven = J.to(digits) * torch.tensor([[1.0], [unit]])
     hit = (uneven @ torch.linalg.pinv(uneven) @ more_heat.to(digits))[0]
     assert abs(hit - (0.0 if (unit, digits) == (1e6, torch.float32) else 0.1)) < 0.01
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "nothing": (J @ idle)[0],
+    "fuel": (J @ downhill)[1].round(decimals=4),
+    "undivided": -J[1].sum(),
+    "third stove": downhill[2],
+    "up": -downhill.sum(),
+    "swapped": weights.flip(0),
+    "one unit more": -weights,
+    "fuel's row alone": torch.tensor([0.0, -1 / 56]),
+    "heat's row": J[0],
+    "fuel saved": step.round(decimals=4),
+    "idle": idle,
+    "downhill": downhill,
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** a whole street of houses, and we want one table for each.

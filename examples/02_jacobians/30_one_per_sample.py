@@ -71,6 +71,15 @@ tables[3]
 # .. predict::
 #    :label: pulls
 #    :for: the number of pulls
+#    :wrong: without vmap: So many does jacrev(street) take, one for each number of the
+#          result. The houses can share a pull.;
+#       houses: All houses share a pull: each has its 1 in the same v.;
+#       stoves: This is the number of stoves, or columns. A pull brings a row.;
+#       one pull: One pull brings one row of each table. A house has two outputs.;
+#       one table: This is the number of entries in the table of a house. A pull brings a
+#          whole row.;
+#       four houses: Four houses or a thousand, all of them share a pull.;
+#       street of four: So many would jacrev(street) take for four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
 #    the result. How many does ``vmap(jacrev(house))`` take for them?
@@ -97,6 +106,11 @@ steps.shape
 #    :expects: largest
 #    :label: fuel above the target
 #    :for: the house, counted from 0
+#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
+#          step saves much.;
+#       first stove: Its first stove is up most, and a short step saves much there.;
+#       least of all: Its stoves differ by as much as 2, so one can take over from another
+#          at a lower price.
 #
 #    Each step should save one unit of fuel. But a table is right only near its own place,
 #    so every house misses this target by a little. Here are the stoves of the four houses
@@ -139,6 +153,15 @@ of_network.shape
 # .. predict::
 #    :item: 2
 #    :for: the row of house 2
+#    :wrong: settings: These are the settings. The fuel rises at the rate of twice the
+#          setting.;
+#       heat: This is the row of the heat.;
+#       all houses: Here the rows of all four houses are added up. Each keeps a row of its
+#          own in X.grad.;
+#       squares: These are the squares. The fuel rises at the rate of twice the setting.;
+#       one before: This is the row of the second house. Counted from 0, house 2 is the
+#          third.;
+#       mean: This would be the row for the mean of the four. It was the sum.
 #
 #    We add up the fuel of all four houses, and take the gradient of this *sum* with respect
 #    to ``X``. House 2 is the third one, with its stoves at 4, 1 and 1. Which three numbers
@@ -232,6 +255,14 @@ pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
 # .. predict:: Try it
 #    :expects: shape
 #    :for: the shape
+#    :wrong: both outputs: This is the shape with house and jacrev, which has both outputs.;
+#       one house: This is the gradient of one house. vmap puts the batch in front.;
+#       fuel of each: This is the fuel of each house. grad returns its gradient.;
+#       one output kept: grad is for a function that returns a single number, and adds no
+#          dimension for it.;
+#       batch last: vmap puts the batch in front.;
+#       whole batch: This is the whole Jacobian of the fuel, with the zeros between the
+#          houses.
 #
 #    ``torch.func.grad`` is made for functions that return a single number, and returns
 #    the gradient. In ``vmap(jacrev(house))(X)``, replace ``jacrev`` by ``grad`` and
@@ -305,6 +336,35 @@ for refusing in (decides, torch.nn.Dropout(), writes):
     except RuntimeError:
         refused += 1
 assert refused == 3
+
+thousand = X.repeat(250, 1)
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "without vmap": street(thousand).numel(),
+    "houses": len(thousand),
+    "stoves": tables.shape[2],
+    "one pull": tables[:, :1].shape[1],
+    "one table": tables[0].numel(),
+    "fuel before": before[:, 1],
+    "first stove": X[:, 0],
+    "least of all": -before[:, 1],
+    "settings": X[2],
+    "heat": heat_rows[2],
+    "all houses": fuel_rows.sum(0),
+    "squares": X[2] ** 2,
+    "one before": fuel_rows[1],
+    "mean": fuel_rows[2] / 4,
+    "both outputs": tables.shape,
+    "one house": X[0].shape,
+    "fuel of each": Y[:, 1].shape,
+    "one output kept": tables[:, 1:].shape,
+    "batch last": fuel_rows.T.shape,
+    "whole batch": full[:, 1].shape,
+    "four houses": len(X),
+    "street of four": street(X).numel(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and

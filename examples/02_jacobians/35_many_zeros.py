@@ -52,6 +52,11 @@ J
 #
 # .. predict::
 #    :for: six numbers
+#    :wrong: two rows: These are rows 0 and 3. A push adds up columns: a room gives 1 to its
+#          neighbour on the right and 2 to the one on the left.;
+#       first column: This is column 0 alone. u has a 1 for room 3 as well.;
+#       fourth column: This is column 3 alone. u has a 1 for room 0 as well.;
+#       what goes in: This is u. The push brings what it does to the warming of the rooms.
 #
 #    ``u`` has a 1 for room 0 and a 1 for room 3. The push adds up their two columns.
 #    Write down the six numbers, and say for each from which column it comes.
@@ -68,6 +73,13 @@ both
 # .. predict::
 #    :label: pushes
 #    :for: the number of pushes
+#    :wrong: pairs: So many would pairs take. Columns 0, 3, 6, 9 and so on can all share one
+#          push.;
+#       columns: So many would it take with one push for each column. Columns that do not
+#          meet can share one.;
+#       two: With every other column in one push, two columns meet in the row between them.;
+#       in a push: So many columns share one push.;
+#       one for each room: These are the six rooms from above.
 #
 #    In a corridor of a thousand rooms, the table has a thousand columns. How many pushes
 #    does it take to get all of them?
@@ -160,6 +172,12 @@ print("right end:", warm[-4:])
 # .. predict::
 #    :item: 1
 #    :for: the number in place 1
+#    :wrong: left: This is what comes from the room on the left. The room on the right is in
+#          this push as well.;
+#       right: This is what comes from the room on the right. The room on the left is in
+#          this push as well.;
+#       own: This is room 1 itself, which is in the other push.;
+#       whole row: This is the sum of the whole row. Room 1 itself is in the other push.
 #
 #    What if we try with two colours, every other room? The push of the first colour has a
 #    1 for the rooms 0, 2 and 4. Row 1 of the table is ``[1, -4, 2, 0, 0, 0]``. Which number
@@ -238,6 +256,11 @@ pullback.live(corridor, T)
 # .. predict:: Try it
 #    :label: colours
 #    :for: the number of colours
+#    :wrong: corridor: So many were enough in the corridor. In the ring they would have to
+#          repeat every three rooms, and seven is not a multiple of three.;
+#       every room: So many are always enough. Rooms that are far enough apart can share
+#          one.;
+#       two: Three neighbours meet in a row, so they need three already.
 #
 #    The corridor becomes a ring of *seven* rooms: the first room and the last are
 #    neighbours. How many colours do you need now, so that columns of the same colour never
@@ -328,6 +351,27 @@ def enough(number, n):
 pattern_of_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
 assert colours(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
 assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "two rows": J[0] + J[3],
+    "first column": J[:, 0],
+    "fourth column": J[:, 3],
+    "pairs": len(at_rest) // 2,
+    "columns": len(at_rest),
+    "two": len(two.unique()),
+    "in a push": len(at_rest) // long_plan.n_colors,
+    "one for each room": len(T),
+    "left": J[1, 0],
+    "right": J[1, 2],
+    "own": J[1, 1],
+    "whole row": J[1].sum(),
+    "corridor": plan.n_colors,
+    "every room": len(pattern_of_ring),
+    "what goes in": (torch.arange(6) % 3 == 0).float(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** the inputs of a network are one thing, its weights another. They are hidden

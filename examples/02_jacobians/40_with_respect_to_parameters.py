@@ -164,6 +164,10 @@ for unit in range(3):
 #    :expects: signs
 #    :label: step for the first stove
 #    :for: the signs for units 0, 1 and 2
+#    :wrong: fuel's rates: These are the signs of the rates of the fuel. Along them the fuel
+#          rises, but so does the heat, and most with unit 2.;
+#       every unit up: Unit 1 has negative rates: when its weights go up, the fuel falls.;
+#       against the fuel: Along these signs the fuel falls.
 #
 #    The fuel should rise and the heat should stay. Look at the rates of each unit above. In
 #    which units do the three weights go up, and in which do they go down?
@@ -258,6 +262,10 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # .. predict::
 #    :label: block
 #    :for: two rows of two
+#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
+#          on the argument.;
+#       ones: Each prediction has a bias of its own, so not even with functional_call are
+#          there ones everywhere.
 #
 #    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
 #    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
@@ -312,6 +320,12 @@ print("fuel, network:   ", by_network[:, 1].round(decimals=2))
 #
 # .. predict:: Try it
 #    :for: two rows of three
+#    :wrong: first on: This is the block with the first stove at 1.;
+#       second output: This is the block of the second output, which uses the second row of
+#          the weight.;
+#       both rows: The first output uses the first row of the weight only.;
+#       one row: This is its first row. The block looks like the weight, which has a second
+#          row.
 #
 #    Take the single linear layer. Its block for the first output is ``of_weight[0]``.
 #    Write it down for ``x = [0, 2, 3]``, where the first stove is off. Which of the six
@@ -464,6 +478,21 @@ torch.testing.assert_close(ratio, ratio[..., :1].expand(2, 3, 3))  # as 1, 2 and
 assert ((network(weights, settings) - measured).mean(0).abs() < 0.01).all()
 torch.testing.assert_close(by_tables, by_network, atol=0.02, rtol=0)
 assert by_network[:, 1].diff().max() < -0.05  # less and less
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "fuel's rates": table[1].reshape(3, 3)[:, 0],
+    "every unit up": torch.ones(3),
+    "against the fuel": -table[1].reshape(3, 3)[:, 0],
+    "functional_call": blocks["2.bias"],
+    "ones": torch.ones(2, 2),
+    "first on": of_weight[0],
+    "second output": off[1],
+    "both rows": off.sum(0),
+    "one row": off[0, 0],
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** these tables were small. For a real layer they have billions of entries, and

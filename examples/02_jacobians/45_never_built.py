@@ -105,6 +105,12 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
 # .. predict::
 #    :value: 2
 #    :for: the factor for 10
+#    :wrong: one product: This is one product of matrices. The walk back takes two, one for
+#          the weights and one for the inputs.;
+#       together: So much take forward and back together.;
+#       size: The factor does not grow with the size.;
+#       rows: So many rows the table has. The walk back takes two products of matrices, and
+#          no table.
 #
 #    The layers have 10, 100 and 1000 inputs, and as many outputs. How many times the work
 #    of the forward pass does the walk back take? Does this factor grow with the size?
@@ -178,6 +184,12 @@ def kept_numbers(f, x):
 # .. predict::
 #    :label: ten tanh
 #    :for: ten tanh, in millions
+#    :wrong: last: The loop holds on to the last alone. PyTorch keeps the result of every
+#          step.;
+#       with the input: The rule of tanh needs its result and not its input, so x itself is
+#          not kept.;
+#       both: The rule of tanh needs its result alone, not its input as well.;
+#       under no_grad: So it would be under torch.no_grad(). Here a walk back may follow.
 #
 #    ``x`` has a million numbers. A loop replaces ``x`` by ``torch.tanh(x)``, ten times. How
 #    many millions of numbers does PyTorch keep for the walk back?
@@ -222,6 +234,10 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #
 # .. predict:: Try it
 #    :for: the factor
+#    :wrong: with both: So it was when the data needed a gradient as well. Now the product V
+#          @ W is skipped.;
+#       half: One product is left, and the forward pass is one product, too.;
+#       together: So much did forward and back take together.
 #
 #    In the cell that counts, write ``X = torch.ones(64, size)`` without
 #    ``requires_grad``, as it is for the first layer of a network. What is the factor now?
@@ -306,6 +322,25 @@ by_table = torch.tensordot(V, torch.func.jacrev(lambda B: A @ B.T)(B), dims=2)
 torch.testing.assert_close(by_table, V.T @ A)
 by_table = torch.tensordot(V, torch.func.jacrev(lambda A: A @ B.T)(A), dims=2)
 torch.testing.assert_close(by_table, V @ B)
+
+size_of_layer = 10
+with torch.no_grad():
+    nothing_kept = kept_numbers(ten, many)
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "one product": backward_of_weights.get_total_flops() / forward.get_total_flops(),
+    "together": 1 + backward.get_total_flops() / forward.get_total_flops(),
+    "size": float(size_of_layer),
+    "rows": float(64 * size_of_layer),
+    "last": many.numel() / million,
+    "with the input": (kept_numbers(ten, many) + many.numel()) / million,
+    "both": 2 * kept_numbers(ten, many) / million,
+    "under no_grad": nothing_kept / million,
+    "with both": backward.get_total_flops() / forward.get_total_flops(),
+    "half": backward_of_weights.get_total_flops() / backward.get_total_flops(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** the gradient is a function of ``x`` as well, so it has a Jacobian.

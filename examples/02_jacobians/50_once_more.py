@@ -74,6 +74,14 @@ H
 #    :label: H u
 #    :item: 0
 #    :for: the change of the first rate
+#    :wrong: nothing: The stove does not move, but its rate does: it contains the product of
+#          the other two settings.;
+#       both up: Here the third stove goes up as well. It goes down, and so its part is
+#          subtracted.;
+#       product: This is the product of the other two settings. The question is how fast it
+#          changes along the plan.;
+#       down: The second stove goes up and adds 3. The third goes down and takes away 2.;
+#       curvature: This is the curvature along the plan, u @ H u.
 #
 #    Our plan leaves the first stove where it is. Does the *rate* of this stove change along
 #    the plan? If it does, how fast?
@@ -178,6 +186,15 @@ except RuntimeError as error:
 # .. predict::
 #    :value: 2
 #    :for: the gradient without create_graph
+#    :wrong: with create_graph: This is the gradient with create_graph=True. Without it the
+#          penalty counts as a constant.;
+#       penalty alone: This is what the penalty would add, with create_graph=True. The fuel
+#          is in the sum, too.;
+#       twice: The gradient is not doubled. Without create_graph=True the penalty counts as
+#          a constant.;
+#       with the squares: The squares of the gradient are added to the loss, not to the
+#          gradient.;
+#       zeros: The fuel itself still depends on x.
 #
 #    The gradient of the fuel alone is ``[8, 7, 8]``. Somebody takes the gradient of fuel
 #    and penalty together, and has forgotten ``create_graph=True``. Do we see the error from
@@ -231,6 +248,11 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #
 # .. predict:: Try it
 #    :for: u H for u = ones
+#    :wrong: diagonal: This is the diagonal. Ones add up whole rows, and each setting is
+#          used by all three rates.;
+#       second row: This is the second row, which u = [0, 1, 0] gives.;
+#       gradient of fuel: This is the gradient. u is pulled back through it.;
+#       ones: These are the u that go in.
 #
 #    Which ``u`` gives the second row of ``H``? And what does ``u = torch.ones(3)`` give:
 #    the diagonal, or something else?
@@ -292,6 +314,26 @@ try:
 except RuntimeError:
     refused = True
 assert refused  # the second walk has thrown the values away
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "nothing": u[0],
+    "both up": (H @ u.abs())[0],
+    "product": point[1] * point[2],
+    "down": -(H @ u)[0],
+    "curvature": curvature,
+    "with create_graph": total,
+    "penalty alone": 2 * g.detach() @ H,
+    "twice": 2 * g.detach(),
+    "with the squares": (g + g**2).detach(),
+    "zeros": torch.zeros(3),
+    "diagonal": H.diagonal(),
+    "second row": one,
+    "gradient of fuel": plain,
+    "ones": torch.ones(3),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`

@@ -16,6 +16,12 @@ and names the page to go back to.
 # .. predict:: Question
 #    :expects: shape
 #    :for: the shape of the product
+#    :wrong: of the first: This is the shape of J1.;
+#       of the second: This is the shape of J2. It reads the four results of first, and the
+#          whole reads the three inputs.;
+#       a column: Outputs come first. There is one output and there are three inputs.;
+#       as the input: So the gradient of a single number looks. second returns a tensor of
+#          shape (1,), so there is a row.
 #
 #    ``first`` takes 3 numbers to 4, and ``second`` takes 4 numbers to 1. Their Jacobians
 #    are ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them,
@@ -67,6 +73,9 @@ pullback.live(lambda x: second(first(x)), x)
 # .. predict:: Question
 #    :label: millions
 #    :for: how many millions
+#    :wrong: one product: Each of the two products takes two million in the better
+#          brackets.;
+#       slow first: The better brackets are asked for first.
 #
 #    Why is it slow? How many millions of multiplications do the better brackets take, and
 #    how many does this program take?
@@ -89,6 +98,12 @@ print("millions", [narrow / 1e6, wide / 1e6])
 # .. predict:: Question
 #    :expects: shape
 #    :for: the shape
+#    :wrong: flattened: This is the flattened table.;
+#       input first: Outputs come first, and so it is Y.shape + X.shape.;
+#       one row: This is the table of one row of Y with one row of X.;
+#       without zeros: Here each row of Y meets its own row of X alone. The whole Jacobian
+#          holds the others, too, as zeros.;
+#       as B: This is the shape of B.
 #
 #    ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. What is
 #    the shape of the Jacobian of ``Y`` with respect to ``X``? Whatever ``B`` holds, how
@@ -109,11 +124,22 @@ three.shape
 # ---------------------
 #
 # .. predict:: Question
-#    :for: how many pulls or pushes
+#    :expects: choice
+#    :wrong: jacfwd, with a thousand pushes: jacfwd takes one push for each input, and there
+#          are ten.;
+#       jacrev, with ten pulls: jacrev takes one pull for each output, and there are a
+#          thousand.;
+#       jacrev, with a thousand pulls: So many pulls jacrev does take. jacfwd gives the same
+#          table from ten pushes.
 #
 #    You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
 #    of its entries is known to be zero. Which function do you try first, and how many pulls
 #    or pushes does it take?
+#
+#    - jacrev, with ten pulls
+#    - jacrev, with a thousand pulls
+#    - jacfwd, with ten pushes
+#    - jacfwd, with a thousand pushes
 #
 # .. dropdown:: Answer
 #
@@ -146,6 +172,12 @@ print("errors:", pushed)
 # %%
 # .. predict:: Question
 #    :for: the two typical errors
+#    :wrong: pushed: This is the push, as if both lengths were too long.;
+#       all added: So far off they are if the two errors happen to add up.;
+#       squares added: These are the sums of the squares. The typical errors are their
+#          roots.;
+#       without the sign: This is the push without its sign. As often as not, one length is
+#          too long and the other too short.
 #
 #    Why are these not the typical errors of the difference and the sum? Which are?
 #
@@ -166,6 +198,12 @@ five
 #
 # .. predict:: Question
 #    :for: (v @ J) @ u
+#    :wrong: fuel as a gain: Here fuel counts as a gain. Its price is −1.;
+#       no prices: This adds up the rates without their prices.;
+#       heat alone: This is the heat alone.;
+#       parts: These are the two parts. They are added.;
+#       rate of fuel: This is the rate of the fuel alone. Both rates are multiplied by their
+#          prices.
 #
 #    A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a
 #    rate of 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to
@@ -193,6 +231,10 @@ six.item()
 # .. predict:: Question
 #    :label: largest in train
 #    :for: the largest entry in training mode
+#    :wrong: spread: This is the spread of each column. Its mean is 0, so it adds up to 0
+#          and does not change.;
+#       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
+#          they are.
 #
 #    A new BatchNorm gives each column of its output the mean 0. What is the largest entry
 #    of all these tables in training mode? Are they right in ``eval()`` mode?
@@ -230,6 +272,11 @@ pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 # .. predict:: Question
 #    :label: groups
 #    :for: how many groups
+#    :wrong: outputs: So many pulls it would take, one for each output.;
+#       inputs: So many would it take with a push for each input. Columns that never meet
+#          can share one.;
+#       one fewer: The four columns of one row all meet, so they need four groups.;
+#       in a group: So many columns are in a group.
 #
 #    Into how many groups do you put the columns, so that one push for each group gives
 #    the whole Jacobian? Why not fewer?
@@ -268,6 +315,10 @@ print("rates:", table @ turn.flatten())
 # %%
 # .. predict:: Question
 #    :for: the two rates
+#    :wrong: rates: This is what the wrong table says.;
+#       both: The weight is in the first row, which makes the first output alone.;
+#       other output: The weight is in the first row, which makes the first output.;
+#       other input: This is the first input. W[0, 1] is multiplied by the second.
 #
 #    The table says that the weight does nothing. What are the right rates? Which line is
 #    wrong, and how do you mend it?
@@ -291,6 +342,11 @@ nine
 # .. predict:: Question
 #    :expects: shape
 #    :for: the shape
+#    :wrong: one sample: This is for one sample. vmap puts the batch in front.;
+#       flattened weight: Here the weight is flattened. The block ends on the shape of the
+#          weight.;
+#       of the inputs: This is the Jacobian with respect to the inputs.;
+#       weight: This is the shape of the weight, for a single number.
 #
 #    A linear layer with a ``weight`` of shape ``(3, 10)`` takes a batch ``X`` of 64
 #    samples to ``Y`` of shape ``(64, 3)``. You take the Jacobian of each sample's three
@@ -327,6 +383,14 @@ for _ in range(5):
 # .. predict:: Question
 #    :label: millions
 #    :for: kept, in millions
+#    :wrong: one of two: Each batch keeps two million: the numbers, for the product, and the
+#          result of tanh.;
+#       last batch: So it is with loss.item(). With the loss itself, every batch is kept.;
+#       with the sums: The rule of a sum needs nothing, so the sums keep nothing.;
+#       under no_grad: So it would be under torch.no_grad(). Without it, PyTorch keeps
+#          values even if backward is never called.;
+#       one batch: So many numbers has one batch. There are five, and tanh keeps its result,
+#          too.
 #
 #    How many millions of numbers does PyTorch keep for a walk back when the loop is over?
 #    Why does it not let go of them after each batch? Which line do you change?
@@ -352,6 +416,10 @@ print("millions", 5 * torch.tensor(kept).sum().item() / 1e6)
 # .. predict:: Question
 #    :label: pull
 #    :for: H u
+#    :wrong: gradient: This is the gradient.;
+#       both up: This is for u = [1, 1]. The second stays with a minus.;
+#       diagonal: Here u is multiplied by the diagonal of H alone.;
+#       Hessian: This is H itself. H u adds up its columns, each times a number of u.
 #
 #    :math:`f(x)=x_0^2x_1` at ``x = [1, 2]``, and ``u = [1, -1]``. Work out the
 #    :term:`Hessian` :math:`H` and :math:`Hu` with a pencil. Then write down two ways to
@@ -395,6 +463,11 @@ print("inputs right: ", torch.equal(of_inputs, X.grad))
 # %%
 # .. predict:: Question
 #    :for: the two numbers
+#    :wrong: flipped: This is what the wrong line gives, V @ W.T, and also the inputs
+#          themselves.;
+#       second output: This is the row of the second output, whose price is 0.;
+#       both outputs: Here both rows of W are added. The second output has the price 0.;
+#       prices: These are the prices of the two outputs. Each multiplies its row of W.
 #
 #    The gradient of the inputs is wrong. What is the right gradient of the two inputs of
 #    the first sample? Which line is to be mended, and how?
@@ -425,6 +498,11 @@ torch.equal(point.grad, slope)
 # %%
 # .. predict:: Question
 #    :for: the gradient with the penalty
+#    :wrong: loss alone: This is the loss alone, which the program has found.;
+#       penalty alone: This is the penalty alone. The loss is in the sum, too.;
+#       squares added: The squares of the slope are added to the loss. Their gradient is
+#          twice the slope times the second derivative.;
+#       not doubled: The factor 2 of the square is missing.
 #
 #    What is missing? The loss is :math:`x_0^3+x_1^3`, so the slopes are
 #    :math:`3x_0^2` and :math:`3x_1^2`, the penalty is :math:`9x_0^4+9x_1^4`, and ``point``
@@ -537,6 +615,71 @@ torch.testing.assert_close(of_column, four[:, 3])
 torch.testing.assert_close(moved, four @ plan)
 torch.testing.assert_close(worth, prices @ four)
 torch.testing.assert_close(change[[0, 500]], wish, atol=1e-3, rtol=0)
+
+outputs, columns = four.shape
+H = torch.func.hessian(f)(x.detach())
+unasked = []
+watch = lambda t: unasked.append(t.numel()) or t
+with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(watch, lambda t: t):
+    torch.tanh(scale * numbers).sum()
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "of the first": J1.shape,
+    "of the second": J2.shape,
+    "a column": one.T.shape,
+    "as the input": one[0].shape,
+    "one product": [narrow / 2e6, 1000 * 1000 * 1000 / 1e6],
+    "slow first": [wide / 1e6, narrow / 1e6],
+    "flattened": three.reshape(6, 12).shape,
+    "input first": three.permute(2, 3, 0, 1).shape,
+    "one row": three[0, :, 0].shape,
+    "without zeros": three.diagonal(dim1=0, dim2=2).movedim(-1, 0).shape,
+    "as B": B.shape,
+    "jacfwd, with ten pushes": columns == 10 < outputs,
+    "jacfwd, with a thousand pushes": columns == 1000,
+    "jacrev, with ten pulls": outputs == 10,
+    "jacrev, with a thousand pulls": outputs == 1000 < columns,
+    "pushed": pushed,
+    "all added": error.sum().expand(2),
+    "squares added": (error**2).sum().expand(2),
+    "without the sign": pushed.abs(),
+    "fuel as a gain": v.abs() @ rates,
+    "no prices": rates.sum(),
+    "heat alone": v[0] * rates[0],
+    "parts": v * rates,
+    "spread": net.train()(batch).var(0, correction=0).mean(),
+    "one of the batch": 1 / len(batch),
+    "outputs": len(windows),
+    "inputs": len(series),
+    "one fewer": small.n_colors - 1,
+    "in a group": len(series) // 4 + 1,
+    "both": inputs[1].expand(2),
+    "other output": nine.flip(0),
+    "other input": (block.flatten(1) @ turn.roll(1, 1).flatten()),
+    "one sample": ten[0].shape,
+    "flattened weight": ten.flatten(2).shape,
+    "of the inputs": torch.Size([64, 3, 10]),
+    "weight": ten[0, 0].shape,
+    "one of two": 5 * kept[0] / 1e6,
+    "last batch": torch.tensor(kept).sum().item() / 1e6,
+    "with the sums": 5 * (torch.tensor(kept).sum().item() + numbers.numel()) / 1e6,
+    "under no_grad": len(unasked),
+    "gradient": g.detach(),
+    "both up": H @ torch.ones(2),
+    "diagonal": H.diagonal() * u,
+    "Hessian": H,
+    "flipped": of_inputs[0],
+    "second output": W.detach()[1],
+    "both outputs": W.detach().sum(0),
+    "prices": V[0],
+    "loss alone": slope,
+    "penalty alone": fourteen - slope,
+    "not doubled": slope + (fourteen - slope) / 2,
+    "rate of fuel": rates[1],
+    "one batch": numbers.numel() / 1e6,
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what

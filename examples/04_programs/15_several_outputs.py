@@ -131,6 +131,14 @@ print(from_y, from_z)
 #
 # .. predict::
 #    :for: x.grad
+#    :wrong: first output: This is what comes from the first output. The second has a v as
+#          well.;
+#       second output: This is what comes from the second output. The first has a v as
+#          well.;
+#       apart: These are the two apart, as two calls of grad return them. x.grad looks like
+#          x, and backward adds them up.;
+#       mean of both: This is the mean of the two. They are added.;
+#       multiplied: Here the two are multiplied. They are added.
 #
 #    What does one call with both outputs and both ``v`` leave in ``x.grad``?
 
@@ -304,6 +312,17 @@ whole = weights_after(lambda mean, s: in_torch(mean, s).backward())
 at_once = weights_after(lambda *both: torch.autograd.backward(both, (v_mean, v_s)))
 torch.testing.assert_close(at_once, whole, rtol=1e-3, atol=1e-6)
 torch.testing.assert_close(weights_after(in_two_calls), at_once)
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "first output": from_y,
+    "second output": from_z,
+    "apart": torch.stack([from_y, from_z]),
+    "mean of both": (from_y + from_z) / 2,
+    "multiplied": from_y * from_z,
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** Several losses are several outputs, too, and :ref:`several-losses` shows how to

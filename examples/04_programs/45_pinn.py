@@ -131,6 +131,9 @@ title = figure.suptitle("A network that solves u'' + u = 0, and its loss")
 #
 # .. predict::
 #    :for: the bend of a ReLU
+#    :wrong: slope: This is the slope, which is the same along a piece. The second
+#          derivative says how fast the slope changes.;
+#       sine: So it is for the sine that we want, at its top.
 #
 #    A network of ReLUs is made of straight pieces. What is its second derivative at a
 #    point inside a piece?
@@ -321,6 +324,14 @@ assert (u(t) - torch.sin(t)).abs().max() < 0.1
 assert history[0] > 0.1
 assert history[-1] < 1e-2
 assert away < 0.1
+
+guesses = {  # wrong ones, of which the boxes above say what they are
+    "slope": first.detach().abs().max(),
+    "sine": -torch.sin(t).max(),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
+
 
 # %%
 # **Next:** For second derivatives step by step, read :ref:`second-derivatives`.
