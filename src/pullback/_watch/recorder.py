@@ -526,7 +526,8 @@ class Recorder(QuietDispatchMode):
         for rule in of:
             try:
                 for finding in rule.look(self._log, *about):
-                    self._log.findings.add(finding)
+                    if finding.rule not in self._without:
+                        self._log.findings.add(finding)
             except Exception as error:
                 self._log.findings.missed(
                     f"the rule {rule.name} failed: {type(error).__name__}: {error}"
