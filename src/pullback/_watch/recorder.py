@@ -209,12 +209,24 @@ class Recorder(QuietDispatchMode):
             log.of_number[number] = event
         log.add(event)
         if run == FORWARD and (instruction := calling()) is not None:
+            if event.writes and self._last is not None:
+                self._own_number(event, instruction, *self._last)
             self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
         if operation.rules:
             moment = Moment(event, args, kwargs, inputs, outputs, node)
             self._ask(operation.rules, moment)
+
+    def _own_number(
+        self, event: Event, here: Instruction, before: Event, there: Instruction
+    ) -> None:
+        """Keep an edit of what its own backward needs under the number of its node.
+
+        Autograd makes its node, then clones what it saves, which makes another, and edits.
+        """
+        if (before.op, before.number, there) == ("clone", event.number, here):
+            self._log.of_number.setdefault(event.number - 1, event)
 
     def _saves_result(
         self, operation: Operation, inputs: Sequence[Tensor], run: int
