@@ -5,6 +5,7 @@ The last two need no torch, and do not wait for it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import textwrap
@@ -37,7 +38,8 @@ Watch a script, which runs as it is:
 Explain an error of PyTorch, its cause and what to do:
     python -m pullback explain "grad can be implicitly created only for scalar outputs"
     python train.py 2>&1 | python -m pullback explain
-  A whole traceback will do. The exit status is 1 where the message is not known.
+  A whole traceback will do, and a symptom: "grad is None", "memory grows". The exit
+  status is 1 where it is not known.
 
 Print an entry of the index of errors, with code that raises it and does it right:
     python -m pullback explain scalar-outputs
@@ -45,6 +47,17 @@ Print an entry of the index of errors, with code that raises it and does it righ
 Print what to pass to backward, and what this package does, for an AGENTS.md:
     python -m pullback index >> AGENTS.md
 """
+
+
+def command() -> int:
+    """Do what the command line says; a pipe that is closed, as by ``head``, ends it."""
+    try:
+        status = main()
+        sys.stdout.flush()  # or else Python does it, where nobody catches its error
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + 13  # as of a program that SIGPIPE has ended
+    return status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def explain(text: str) -> int:
-    """Print what a message in any of its wordings means, or the entry of a name."""
+    """Print what a message means, the entry of a name, or what to ask of a symptom."""
     from pullback._hints import note_of
     from pullback._recognition import lookup
 
@@ -90,12 +103,22 @@ def explain(text: str) -> int:
         return 0
     message = lookup(text)
     if message is None:
-        print("This message is not in the index of errors.")
-        return 1
+        return _by_symptom(text)
     match = message.find(text)
     print(message.title)
     print(note_of(message, match.groupdict() if match else {}))
     print("\n".join(_signs(message)))
+    return 0
+
+
+def _by_symptom(text: str) -> int:
+    from pullback._symptoms import symptom, told
+
+    page = symptom(text)
+    if page is None:
+        print("This message is not in the index of errors.")
+        return 1
+    print("\n".join(told(page, text)))
     return 0
 
 
@@ -214,4 +237,4 @@ def _is_ours(path: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -42,8 +42,8 @@ EDIT = (
     "torch.where for a mask, no inplace=True), or write to a clone."
 )
 ROW = (
-    "Let the line that saved it read a copy, x.clone(). If the tensor outlives the step, as "
-    "a memory does, write what has no graph: x[i] = z.detach()."
+    "Let the line that saved it read a copy, x.clone(). If the tensor outlives the step, "
+    "as a memory does, write what has no graph: x[i] = z.detach()."
 )
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 

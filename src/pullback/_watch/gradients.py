@@ -218,9 +218,9 @@ def _to_the_boundary(found: Finding, end: Call) -> Finding:
     assigned = re.match(r"([\w.]+) *=(?!=)", code)
     state = assigned[1] if assigned else "state"
     fix = (
-        f"Take the detach away here, and write {state} = {state}.detach() behind backward(): "
-        "what is carried on has to be detached there, or the next backward goes back into a "
-        "graph that is used up."
+        f"Take the detach away here, and write {state} = {state}.detach() behind "
+        "backward(): what is carried on has to be detached there, or the next backward "
+        "goes back into a graph that is used up."
     )
     note = Note("backward", end.site, "the detach belongs behind it")
     return replace(found, fix=fix, notes=(*found.notes, note))

@@ -113,8 +113,8 @@ def again(log: Log, error: BaseException) -> Iterator[Finding]:
         site = event.site
         does = "writes into" if event.writes else "takes"
         message = (
-            f"This line {does} a tensor that was computed before an earlier backward, which "
-            "has used up its graph; the next backward goes back into it."
+            f"This line {does} a tensor that was computed before an earlier backward, "
+            "which has used up its graph; the next backward goes back into it."
         )
         fix = WRITTEN if event.writes else AGAIN
         if old.site != site:
