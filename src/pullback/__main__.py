@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traceback import FrameSummary
@@ -34,6 +34,7 @@ Watch a script, which runs as it is:
   there is a finding. Before the script may stand:
     --without RULE   to leave out a rule, by the name below its finding; may be repeated
     --strict         to report also what correct programs do on purpose
+    --check-functions  to compare the backward of custom Functions with differences
 
 Explain an error of PyTorch, its cause and what to do:
     python -m pullback explain "grad can be implicitly created only for scalar outputs"
@@ -75,11 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="python -m pullback",
-        usage="python -m pullback [--strict] [--without RULE] [-m] SCRIPT [ARGUMENT ...]",
+        usage="python -m pullback [--strict] [--without RULE] [--check-functions] [-m] "
+        "SCRIPT [ARGUMENT ...]",
         add_help=False,
     )
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--check-functions", action="store_true")
     parser.add_argument("-m", dest="module", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -89,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module=options.module,
         strict=options.strict,
         without=options.without,
+        check_functions=options.check_functions,
     )
 
 
@@ -152,9 +156,7 @@ def _signs(message: Message) -> Iterator[str]:
         yield textwrap.fill(sign, 88, initial_indent="- ", subsequent_indent="  ")
 
 
-def run(
-    command: Sequence[str], *, module: bool, strict: bool, without: Sequence[str]
-) -> int:
+def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
     """Run a script under watch, print what was found, and return the exit status."""
     import runpy
 
@@ -168,7 +170,7 @@ def run(
         sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
     try:
-        with watch(strict=strict, without=without) as seen:
+        with watch(**options) as seen:
             if module:
                 runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             else:
@@ -185,6 +187,10 @@ def run(
         beside = " beside that error" if status else ""
         clean = f"{command[0]}: {seen.watched}; nothing was found{beside}"
         print(f"pullback.watch: {clean}", file=sys.stderr)
+    for text in seen.unchecked if seen is not None else ():
+        print(f"unchecked: {text}", file=sys.stderr)
+    if seen is not None and seen.unchecked and not options["check_functions"]:
+        print("           (--check-functions compares them)", file=sys.stderr)
     return status or (FOUND if seen else 0)
 
 
