@@ -89,3 +89,26 @@ def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
         y.sum().backward()
     assert len(seen) == 0
     assert "out of sight" in str(seen)
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_memory_that_is_read_as_a_whole_and_written_by_rows(mended):
+    net, memory = nn.Linear(3, 5), torch.zeros(4, 5)
+
+    def step(i):
+        z = net(torch.ones(2, 3))
+        similar = z @ (memory.clone() if mended else memory).T
+        memory[i] = z[0].detach() if mended else z[0]  # a row of the memory
+        similar.sum().backward()
+
+    if mended:
+        with pullback.watch() as seen:
+            step(0)
+            step(1)
+        assert list(seen) == []
+        return
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        step(0)
+    assert at(seen[0].site) == here("a row of the memory")
+    assert "x.clone()" in seen[0].fix
+    assert "z.detach()" in seen[0].fix

@@ -504,11 +504,11 @@ def test_the_page_is_on_the_site_that_the_package_names(
     folder.mkdir()
     (folder / "METADATA").write_text(f"Name: pullback\n{metadata}\nText.\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "missing"), str(tmp_path), *sys.path])
-    _messages._site.cache_clear()
+    _messages.address.cache_clear()
     try:
         assert _messages.more("b") == more
     finally:
-        _messages._site.cache_clear()
+        _messages.address.cache_clear()
 
 
 # -- A parameter that was changed --------------------------------------------------------

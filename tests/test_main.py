@@ -98,6 +98,30 @@ def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
     assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
 
 
+FACTOR = """
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, v):
+        return v * 3
+Double.apply(torch.ones(2, requires_grad=True)).sum().backward()
+"""
+
+
+def test_functions_that_were_not_compared_are_named_and_compared_when_asked_for(tmp_path):
+    script(tmp_path, f"import torch{FACTOR}")
+    status, _, err = command("train.py", folder=tmp_path)
+    assert (status, err.count("unchecked: the backward of Double, train.py:6")) == (0, 1)
+    assert "--check-functions compares" in err
+    status, _, err = command("--check-functions", "train.py", folder=tmp_path)
+    assert status == 3
+    assert "train.py:8: backward of Double gives a wrong gradient" in " ".join(err.split())
+    assert "1.5 times" in " ".join(err.split())
+    assert "unchecked" not in err
+
+
 def test_help_is_a_screen_of_commands_that_run(tmp_path):
     for asked in ("--help", "-h"):
         returned, out, _ = command(asked)

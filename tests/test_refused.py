@@ -1,6 +1,6 @@
 """Where backward refuses: the line that cut a graph off, or leads into an old one."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
@@ -129,3 +129,87 @@ def test_what_looks_at_errors_can_be_turned_off(rule):
     with suppress(RuntimeError), pullback.watch(without=[rule]) as seen:
         program(*given).backward()
     assert list(seen) == []
+
+
+def segments(state, step, behind):
+    """Train a recurrent cell on three segments of three steps."""
+    torch.manual_seed(0)
+    cell, head = nn.GRUCell(3, 5), nn.Linear(5, 1)
+    optimizer = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
+    for _ in range(3):
+        loss = 0.0
+        for x in torch.randn(3, 4, 3):
+            state = step(cell, x, state)
+            loss = loss + head(state).square().mean()
+        optimizer.zero_grad()
+        loss.backward()  # the end of a segment
+        optimizer.step()
+        state = behind(state)
+    return cell
+
+
+def with_detach(cell, x, state):
+    state = cell(x, state).detach()  # a detach between steps
+    return state
+
+
+def without_detach(cell, x, state):
+    return cell(x, state)  # leads into an old graph
+
+
+def test_a_detach_between_steps_belongs_behind_backward():
+    state = torch.zeros(4, 5)
+    with pullback.watch() as seen:
+        segments(state, with_detach, lambda state: state)
+    (finding,) = seen
+    assert at(finding.site) == here("a detach between steps")
+    assert "state = state.detach() behind backward()" in finding.fix
+    assert here("the end of a segment") in [at(note.site) for note in finding.notes]
+    with pytest.raises(RuntimeError, match="second time"), pullback.watch() as seen:
+        segments(state, without_detach, lambda state: state)  # taken away, and no more
+    assert [at(finding.site) for finding in seen] == [here("leads into an old graph")]
+    assert "behind backward" in seen[0].fix
+    with pullback.watch() as seen:
+        cell = segments(state, without_detach, torch.Tensor.detach)
+    assert list(seen) == []
+    assert cell.weight_hh.grad.any()
+
+
+def test_a_detach_of_a_state_that_begins_anew_is_left_out():
+    with pullback.watch() as seen:
+        segments(torch.zeros(4, 5), with_detach, torch.zeros_like)
+    (finding,) = seen
+    assert finding.fix.startswith("Leave the detach out")
+
+
+def a_row(bank, z, i):
+    bank[i] = z  # a row
+
+
+def an_average(bank, z, i):
+    bank.mul_(0.9).add_(z)  # an average
+
+
+def a_copy(bank, z, i):
+    bank.copy_(z + bank.detach())  # a copy
+
+
+@pytest.mark.parametrize(
+    ("write", "where"), [(a_row, "a row"), (an_average, "an average"), (a_copy, "a copy")]
+)
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_write_into_a_memory_that_keeps_its_graph(write, where, detached):
+    def train():
+        net, bank = nn.Linear(3, 5), torch.zeros(4, 5)
+        for i in range(3):
+            z = net(torch.ones(3)).tanh()
+            write(bank, z.detach() if detached else z, i)
+            (bank @ z).square().mean().backward()
+
+    refused = pytest.raises(RuntimeError, match="second time")
+    with nullcontext() if detached else refused, pullback.watch() as seen:
+        train()
+    assert [at(finding.site) for finding in seen] == ([] if detached else [here(where)])
+    for finding in seen:
+        assert "writes into" in finding.message
+        assert "z.detach()" in finding.fix

@@ -1,63 +1,118 @@
-"""What the page of a symptom asks, above it (docs/_ext/symptoms.py)."""
+"""The page of a symptom is found in people's words; what is known of it is on the page."""
 
-from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
-PAGE = """
-Zero
-====
+import pytest
 
-Begin here.
+from pullback import _symptoms
+from pullback.__main__ import main
 
-Then this.
-
-1 · Is ``x`` a *leaf*?
-----------------------
-
-No.
-
-2 · Is it cut?
---------------
-
-Yes.
-"""
-THIRD = """
-None of these
--------------
-
-So.
-"""
+FIX = Path(__file__).parents[1] / "docs" / "fix"
 
 
-def lists_of(tmp_path, **pages):
-    """Return the lists of questions of each page, as their links."""
-    source, out = tmp_path / "source", tmp_path / "out"
-    for name, text in {"index": "Home\n====\n", **pages}.items():
-        file = (source / name.replace("_", "/")).with_suffix(".rst")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(":orphan:\n" + text, encoding="utf-8")
-    settings = {"extensions": ["symptoms"]}
-    Sphinx(source, None, out, tmp_path / "trees", "html", settings, status=None).build()
-    found = {}
-    for name in pages:
-        html = (out / name.replace("_", "/")).with_suffix(".html").read_text("utf-8")
-        soup = BeautifulSoup(html, "html.parser")
-        links = soup.select("ul.questions a")
-        for link in links:
-            assert soup.find(id=link["href"].removeprefix("#")), link
-        before = soup.select_one("ul.questions")
-        assert not links or before.find_previous("p").text == "Begin here."
-        found[name] = [link.decode_contents() for link in links]
-    return found
+def said_by(file):
+    """Return what a page of Fix says of itself."""
+    text = file.read_text("utf-8")
+    asked = re.search(r'^asked: "(.*)"$', text, re.M)[1]
+    words = re.search(r"^% words: (.*?)\n\n", text, re.M | re.S)[1].replace("\n%", " ")
+    return {
+        "page": file.stem,
+        "title": re.search(r"^# (.*)$", text, re.M)[1],
+        "asked": asked.split("; "),
+        "words": [" ".join(word.split()) for word in words.split(",")],
+        "questions": [h.replace("`", "") for h in re.findall(r"^## (.*)$", text, re.M)],
+    }
 
 
-def test_each_question_is_a_link_above_the_first(tmp_path):
-    found = lists_of(tmp_path, fix_zero=PAGE + THIRD, fix_short=PAGE, other=PAGE + THIRD)
-    links = found.pop("fix_zero")
-    assert found == {"fix_short": [], "other": []}
-    assert [BeautifulSoup(link, "html.parser").text for link in links] == [
-        "1 · Is x a leaf?",
-        "2 · Is it cut?",
-        "None of these",
-    ]
-    assert "<em>leaf</em>" in links[0]
+def test_what_is_known_of_each_page_is_what_it_says(pytestconfig):
+    said = json.dumps([said_by(file) for file in sorted(FIX.glob("*.md"))], indent=1,
+                      ensure_ascii=False)  # fmt: skip
+    if pytestconfig.getoption("--force-regen"):
+        _symptoms.FILE.write_text(f"{said}\n", "utf-8")
+    assert _symptoms.FILE.read_text("utf-8") == f"{said}\n", "renew it: --force-regen"
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("grad is None", "none"),
+        ("my .grad is None", "none"),
+        ("parameter has no grad", "none"),
+        ("loss does not go down", "not-learning"),
+        ("the loss doesn't decrease", "not-learning"),
+        ("model does not learn", "not-learning"),
+        ("weights don't change", "not-learning"),
+        ("memory grows", "memory"),
+        ("memory leak in training loop", "memory"),
+        ("out of memory after a few epochs", "memory"),
+        ("twice too large", "factor"),
+        ("gradient is 2x too big", "factor"),
+        ("gradients are doubled", "factor"),
+        ("loss is nan", "nan"),
+        ("inf gradient", "nan"),
+        ("all gradients are zero", "zeros"),
+        ("vanishing gradients", "zeros"),
+        ("gradcheck fails", "finite-differences"),
+        ("backward is slow", "slow"),
+        ("gradient has the wrong sign", "formula"),
+        ("different results with two GPUs", "two-gpus"),
+    ],
+)
+def test_a_symptom_in_peoples_words(text, page, capsys):
+    assert main(["explain", text]) == 0
+    out = capsys.readouterr().out
+    (known,) = (known for known in _symptoms.pages() if known["page"] == page)
+    assert out.startswith(f"{known['title']}\n")
+    assert known["questions"][0] in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 88
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "all is well",
+        "no-such-entry",
+        "the weather is nice in Berlin",
+        "ValueError: the loss does not go down",
+        "how do I install torch",
+        "a story of " + "a loss that does not go down " * 3,
+    ],
+)
+def test_what_tells_no_symptom(text):
+    assert main(["explain", text]) == 1
+
+
+def test_entries_for_nearly_the_same_words_are_named(capsys):
+    main(["explain", "loss does not go down, all predictions the same"])
+    assert "more: python -m pullback explain loss-broadcast\n" in capsys.readouterr().out
+
+
+def test_a_pipe_that_is_closed_ends_it_quietly():
+    explain = f"{sys.executable} -m pullback explain"
+    for asked, end in (("scalar-outputs", "true"), ("grad is None", "head -1")):
+        line = f"{explain} '{asked}' | (sleep 1; {end})"
+        ran = subprocess.run(line, shell=True, capture_output=True, text=True)
+        assert ran.stderr == ""
+        closed = subprocess.run(
+            f"set -o pipefail; (sleep 2; {explain} '{asked}') | true",
+            shell=True, executable="/bin/bash", capture_output=True, text=True,
+        )  # fmt: skip
+        assert (closed.returncode, closed.stderr) == (141, "")
+
+
+def test_a_message_comes_before_a_symptom(capsys):
+    main(["explain", "grad can be implicitly created only for scalar outputs"])
+    assert "python -m pullback train.py" not in capsys.readouterr().out
+
+
+def test_torch_is_not_imported_for_a_symptom():
+    code = (
+        "import sys; from pullback.__main__ import main; "
+        "main(['explain', 'memory grows']); sys.exit('torch' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert ran.returncode == 0

@@ -5,12 +5,13 @@ The last two need no torch, and do not wait for it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traceback import FrameSummary
@@ -33,11 +34,13 @@ Watch a script, which runs as it is:
   there is a finding. Before the script may stand:
     --without RULE   to leave out a rule, by the name below its finding; may be repeated
     --strict         to report also what correct programs do on purpose
+    --check-functions  to compare the backward of custom Functions with differences
 
 Explain an error of PyTorch, its cause and what to do:
     python -m pullback explain "grad can be implicitly created only for scalar outputs"
     python train.py 2>&1 | python -m pullback explain
-  A whole traceback will do. The exit status is 1 where the message is not known.
+  A whole traceback will do, and a symptom: "grad is None", "memory grows". The exit
+  status is 1 where it is not known.
 
 Print an entry of the index of errors, with code that raises it and does it right:
     python -m pullback explain scalar-outputs
@@ -45,6 +48,17 @@ Print an entry of the index of errors, with code that raises it and does it righ
 Print what to pass to backward, and what this package does, for an AGENTS.md:
     python -m pullback index >> AGENTS.md
 """
+
+
+def command() -> int:
+    """Do what the command line says; a pipe that is closed, as by ``head``, ends it."""
+    try:
+        status = main()
+        sys.stdout.flush()  # or else Python does it, where nobody catches its error
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + 13  # as of a program that SIGPIPE has ended
+    return status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,11 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="python -m pullback",
-        usage="python -m pullback [--strict] [--without RULE] [-m] SCRIPT [ARGUMENT ...]",
+        usage="python -m pullback [--strict] [--without RULE] [--check-functions] [-m] "
+        "SCRIPT [ARGUMENT ...]",
         add_help=False,
     )
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--check-functions", action="store_true")
     parser.add_argument("-m", dest="module", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -76,11 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module=options.module,
         strict=options.strict,
         without=options.without,
+        check_functions=options.check_functions,
     )
 
 
 def explain(text: str) -> int:
-    """Print what a message in any of its wordings means, or the entry of a name."""
+    """Print what a message means, the entry of a name, or what to ask of a symptom."""
     from pullback._hints import note_of
     from pullback._recognition import lookup
 
@@ -90,12 +107,22 @@ def explain(text: str) -> int:
         return 0
     message = lookup(text)
     if message is None:
-        print("This message is not in the index of errors.")
-        return 1
+        return _by_symptom(text)
     match = message.find(text)
     print(message.title)
     print(note_of(message, match.groupdict() if match else {}))
     print("\n".join(_signs(message)))
+    return 0
+
+
+def _by_symptom(text: str) -> int:
+    from pullback._symptoms import symptom, told
+
+    page = symptom(text)
+    if page is None:
+        print("This message is not in the index of errors.")
+        return 1
+    print("\n".join(told(page, text)))
     return 0
 
 
@@ -129,9 +156,7 @@ def _signs(message: Message) -> Iterator[str]:
         yield textwrap.fill(sign, 88, initial_indent="- ", subsequent_indent="  ")
 
 
-def run(
-    command: Sequence[str], *, module: bool, strict: bool, without: Sequence[str]
-) -> int:
+def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
     """Run a script under watch, print what was found, and return the exit status."""
     import runpy
 
@@ -145,7 +170,7 @@ def run(
         sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
     try:
-        with watch(strict=strict, without=without) as seen:
+        with watch(**options) as seen:
             if module:
                 runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             else:
@@ -162,6 +187,10 @@ def run(
         beside = " beside that error" if status else ""
         clean = f"{command[0]}: {seen.watched}; nothing was found{beside}"
         print(f"pullback.watch: {clean}", file=sys.stderr)
+    for text in seen.unchecked if seen is not None else ():
+        print(f"unchecked: {text}", file=sys.stderr)
+    if seen is not None and seen.unchecked and not options["check_functions"]:
+        print("           (--check-functions compares them)", file=sys.stderr)
     return status or (FOUND if seen else 0)
 
 
@@ -214,4 +243,4 @@ def _is_ours(path: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -350,12 +350,12 @@ def _plain(value: str) -> str:
 
 def more(anchor: str) -> str:
     """Return where an entry is to be read: its page, or the command that prints it."""
-    site = _site()
+    site = address()
     return f"{site}errors/{anchor}.html" if site else f"python -m pullback explain {anchor}"
 
 
 @functools.cache
-def _site() -> str:
+def address() -> str:
     """Return the address of the documentation that the package names, with a slash.
 
     Read by hand: ``importlib.metadata`` takes as long to import as all entries to read.

@@ -41,6 +41,10 @@ EDIT = (
     "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, "
     "torch.where for a mask, no inplace=True), or write to a clone."
 )
+ROW = (
+    "Let the line that saved it read a copy, x.clone(). If the tensor outlives the step, "
+    "as a memory does, write what has no graph: x[i] = z.detach()."
+)
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 
 
@@ -78,7 +82,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         fix = PARTS
     else:
         message = f"{writer.op} edited a tensor of shape {shape} in place {then_saved}"
-        fix = EDIT
+        fix = ROW if math.prod(writer.shape) < writer.room else EDIT
     saved = f"{name} saved its {_part(part)}, of shape {shape}, at version {then}"
     yield Finding(
         rule="in-place",

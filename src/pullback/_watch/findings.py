@@ -90,6 +90,7 @@ class Findings(Sequence[Finding]):
         self._found: dict[tuple[str, Site | None, str], Finding] = {}
         self._why: dict[str, str] = {}
         self._unseen: list[str] = []
+        self._unchecked: list[str] = []
         self.watched = ""
 
     @overload
@@ -109,6 +110,11 @@ class Findings(Sequence[Finding]):
     def unseen(self) -> tuple[str, ...]:
         """What happened out of sight, such as code that was run compiled before."""
         return tuple(self._unseen)
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The custom Functions whose backward was not compared with differences."""
+        return tuple(self._unchecked)
 
     def why(self, name: str) -> str:
         """Return why a parameter got no gradient, or that it got one.
@@ -131,6 +137,11 @@ class Findings(Sequence[Finding]):
     def explain(self, name: str, reason: str) -> None:
         """Keep why a parameter got no gradient."""
         self._why[name] = reason
+
+    def not_compared(self, name: str, site: Site | None, why: str = "") -> None:
+        """Keep that the backward of a custom Function was not compared."""
+        reason = f" ({why})" if why else ""
+        self._unchecked.append(f"the backward of {name}, {site}{reason}")
 
     def missed(self, what: str) -> None:
         """Keep that something was not seen."""

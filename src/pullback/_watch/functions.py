@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pullback._frames import frames
+from pullback._torch import function_of
 from pullback._watch.findings import Site
 from pullback._watch.frames import is_own
 
@@ -23,10 +24,12 @@ class Function(NamedTuple):
     Attributes:
         name: Its name.
         nothing: The line on which its backward returns None, if there is one.
+        kind: Its class.
     """
 
     name: str
     nothing: Site | None
+    kind: type[torch.autograd.Function]
 
 
 class Running(NamedTuple):
@@ -46,16 +49,54 @@ def running() -> Running | None:
     for frame in frames():
         function = _function_with(frame.f_code)
         if function is not None:
-            return Running(function, frozenset(map(id, _arguments(frame))))
+            given = _given(frame)
+            kind = function_of(given[0]) if _has_context(function.kind) else None
+            if kind is not None and kind is not function.kind:  # which inherits forward
+                function = _described(kind)
+            tensors = (value for value in given if isinstance(value, Tensor))
+            return Running(function, frozenset(map(id, tensors)))
     return None
 
 
-def _arguments(frame: FrameType) -> list[Tensor]:
+#: What a Function was called with: each value, and whether it required a gradient.
+Arguments = list[tuple[Any, bool]]
+
+
+def copied_arguments() -> Arguments:
+    """Return copies of what the custom Function is called with whose forward this is in."""
+    for frame in frames():
+        function = _function_with(frame.f_code)
+        if function is not None:
+            given = _given(frame)[_has_context(function.kind) :]
+            return [
+                (value.detach().clone(), value.requires_grad)
+                if isinstance(value, Tensor)
+                else (value, False)
+                for value in given
+            ]
+    return []
+
+
+def parameters_of(kind: Any, count: int) -> list[str]:
+    """Return what forward calls its arguments, of which there are so many."""
+    code = inspect.unwrap(kind.forward).__code__
+    names = list(code.co_varnames[_has_context(kind) : code.co_argcount])
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]
+    names += [f"{''.join(rest)}[{i}]" for i in range(count - len(names))]
+    return names
+
+
+def _has_context(kind: Any) -> bool:
+    """Tell whether forward takes a context; one with ``setup_context`` does not."""
+    return kind.setup_context is torch.autograd.Function.setup_context
+
+
+def _given(frame: FrameType) -> list[Any]:
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
     if code.co_flags & inspect.CO_VARARGS:
         given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
-    return [value for value in given if isinstance(value, Tensor)]
+    return given
 
 
 @functools.lru_cache(maxsize=1024)
@@ -69,11 +110,17 @@ def _function_with(code: CodeType) -> Function | None:
         kinds += kind.__subclasses__()
         forward = inspect.unwrap(kind.forward)
         if getattr(forward, "__code__", None) is code:
-            return Function(kind.__name__, returned_at(kind, something=False))
+            return _described(kind)
     return None
 
 
-def _backward_of(function: Any) -> CodeType | None:
+@functools.lru_cache(maxsize=1024)
+def _described(kind: type[torch.autograd.Function]) -> Function:
+    return Function(kind.__name__, returned_at(kind, something=False), kind)
+
+
+def backward_of(function: Any) -> CodeType | None:
+    """Return the code of the backward of a custom Function."""
     backward = inspect.unwrap(function.backward)
     return getattr(getattr(backward, "__func__", backward), "__code__", None)
 
@@ -97,7 +144,7 @@ def returned_at(function: Any, something: bool = True) -> Site | None:
 
     None where there is no such line, or where it is one of torch's.
     """
-    code = _backward_of(function)
+    code = backward_of(function)
     if code is None or not is_own(code):
         return None
     lines = [line for line, more in _returns(code) if more is something]
@@ -107,7 +154,7 @@ def returned_at(function: Any, something: bool = True) -> Site | None:
 @functools.lru_cache(maxsize=1024)
 def unread(function: Any) -> str:
     """Return what a backward calls the gradients that arrive, if it does without them."""
-    code = _backward_of(function)
+    code = backward_of(function)
     if code is None or code.co_argcount < 2 or code.co_flags & inspect.CO_VARARGS:
         return ""
     arriving = code.co_varnames[1 : code.co_argcount]

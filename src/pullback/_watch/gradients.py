@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -171,7 +173,10 @@ def without_gradient(log: Log) -> Found:
             if not (leaf and leaf.asked) and _matters(t, reason, held):
                 together.setdefault(known.kind, []).append((name, leaf, known))
     for those in together.values():
-        yield _finding([name for name, _, _ in those], *those[0][1:])
+        _, leaf, reason = those[0]
+        found = _finding([name for name, _, _ in those], leaf, reason)
+        end = _end_of_segment(log, reason.event) if reason.cause == "detach" else None
+        yield _to_the_boundary(found, end) if end is not None else found
 
 
 def _matters(t: torch.Tensor, reason: Reason | None, held: dict[int, torch.Tensor]) -> bool:
@@ -179,6 +184,46 @@ def _matters(t: torch.Tensor, reason: Reason | None, held: dict[int, torch.Tenso
     if held:
         return id(t) in held
     return reason is not None and reason.cause in ACCIDENTS
+
+
+def _end_of_segment(log: Log, cut: Event | None) -> Call | None:
+    """Return a backward that what was detached for it has outlived, if there is one.
+
+    A state that a loop carries on is used before the backward and after it: without a
+    detach between both, the second use would lead into a graph that is used up.
+    """
+    detached: set[int] = set()
+    used: dict[int, int] = {}  # index of its last use, by storage
+    for event in log.forward_events():
+        if event.op == "detach":
+            detached.update(
+                event.live if cut is not None and event.site == cut.site else ()
+            )
+        elif not event.op.endswith("_like"):  # which take a shape alone
+            for key in detached.intersection(event.reads):
+                since = used.setdefault(key, event.index)
+                for call in log.of_run.values():
+                    if since < call.begun <= event.index:
+                        return call
+                used[key] = event.index
+        for key in event.makes:  # of a storage that is gone
+            detached.discard(key)
+            used.pop(key, None)
+    return None
+
+
+def _to_the_boundary(found: Finding, end: Call) -> Finding:
+    """Return a finding about a detach that is to stand behind a backward."""
+    code = found.site.code if found.site is not None else ""
+    assigned = re.match(r"([\w.]+) *=(?!=)", code)
+    state = assigned[1] if assigned else "state"
+    fix = (
+        f"Take the detach away here, and write {state} = {state}.detach() behind "
+        "backward(): what is carried on has to be detached there, or the next backward "
+        "goes back into a graph that is used up."
+    )
+    note = Note("backward", end.site, "the detach belongs behind it")
+    return replace(found, fix=fix, notes=(*found.notes, note))
 
 
 def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:

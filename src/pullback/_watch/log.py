@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
-from pullback._watch.functions import Function
+from pullback._watch.functions import Arguments, Function
 from pullback._watch.places import Places
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
@@ -279,6 +279,10 @@ class Log:
         passes: How many there were.
         calls: How many of them fill ``.grad``.
         count: How many operations there were.
+        compares: Whether the backward of custom Functions is to be compared.
+        functions: The custom Functions of the program that ran, each with what it was
+            called with, the first times, if it is to be compared.
+        called_at: Number of the node of the one that ran last.
         memories: What the rules keep, by its kind.
     """
 
@@ -306,6 +310,9 @@ class Log:
     passes: int = 0
     calls: int = 0
     count: int = 0
+    compares: bool = False
+    functions: dict[Any, list[Arguments]] = field(default_factory=dict)
+    called_at: int = -1
     memories: dict[type[Memory], Memory] = field(default_factory=dict)
 
     def memory(self, kind: type[M]) -> M:

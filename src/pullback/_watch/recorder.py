@@ -43,7 +43,7 @@ from pullback._watch.frames import (
     own_frame,
     runs,
 )
-from pullback._watch.functions import running
+from pullback._watch.functions import backward_of, copied_arguments, running
 from pullback._watch.log import (
     FORWARD,
     Call,
@@ -60,6 +60,7 @@ NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
 NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they take it
 UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
 GRADCHECK = "autograd/gradcheck.py"
+SAMPLES = 3  # calls of a custom Function that are compared with differences
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
 NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
@@ -209,12 +210,24 @@ class Recorder(QuietDispatchMode):
             log.of_number[number] = event
         log.add(event)
         if run == FORWARD and (instruction := calling()) is not None:
+            if event.writes and self._last is not None:
+                self._own_number(event, instruction, *self._last)
             self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
         if operation.rules:
             moment = Moment(event, args, kwargs, inputs, outputs, node)
             self._ask(operation.rules, moment)
+
+    def _own_number(
+        self, event: Event, here: Instruction, before: Event, there: Instruction
+    ) -> None:
+        """Keep an edit of what its own backward needs under the number of its node.
+
+        Autograd makes its node, then clones what it saves, which makes another, and edits.
+        """
+        if (before.op, before.number, there) == ("clone", event.number, here):
+            self._log.of_number.setdefault(event.number - 1, event)
 
     def _saves_result(
         self, operation: Operation, inputs: Sequence[Tensor], run: int
@@ -283,6 +296,9 @@ class Recorder(QuietDispatchMode):
     ) -> Sources:
         """Return what the inputs have to do with graphs."""
         inside = running() if event.live and not event.grad else None
+        if inside is not None and event.number != self._log.called_at:
+            self._log.called_at = event.number
+            self._function_called(inside.function.kind)
         parted = self._parted(event, inputs) if self._log.parted else NONE
         given_back = {}
         for t, key in inner:
@@ -299,6 +315,14 @@ class Recorder(QuietDispatchMode):
             given_back or NONE,
             inside.function if inside is not None else None,
         )
+
+    def _function_called(self, kind: Any) -> None:
+        """Keep which custom Functions ran, and what they took the first times."""
+        code = backward_of(kind)
+        if code is not None and is_own(code):
+            samples = self._log.functions.setdefault(kind, [])
+            if self._log.compares and len(samples) < SAMPLES:
+                samples.append(copied_arguments())
 
     def _parted(self, event: Event, inputs: Sequence[Tensor]) -> dict[int, Event]:
         """Return the inputs that share numbers with what has a graph, and have none."""
@@ -526,7 +550,8 @@ class Recorder(QuietDispatchMode):
         for rule in of:
             try:
                 for finding in rule.look(self._log, *about):
-                    self._log.findings.add(finding)
+                    if finding.rule not in self._without:
+                        self._log.findings.add(finding)
             except Exception as error:
                 self._log.findings.missed(
                     f"the rule {rule.name} failed: {type(error).__name__}: {error}"

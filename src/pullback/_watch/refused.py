@@ -24,10 +24,15 @@ NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
 LEAVES = 64  # of which the way is looked for
 AGAIN = (
-    "Detach what is carried into the next step (state.detach()), or what the first loss is "
-    "not to train (D(fake.detach())); put losses that share a part of the graph into one, "
-    "(a + b).backward(). retain_graph=True is for passes that are meant to go through the "
-    "same numbers."
+    "Detach what is carried into the next step, behind backward (state = state.detach()), "
+    "or what the first loss is not to train (D(fake.detach())); put losses that share a "
+    "part of the graph into one, (a + b).backward(). retain_graph=True is for passes that "
+    "are meant to go through the same numbers."
+)
+WRITTEN = (
+    "If what is written is a memory, write it without its graph: bank[i] = z.detach(). If "
+    "it is a state that trains through this line, make a new tensor (state = z) and detach "
+    "it behind backward (state = state.detach())."
 )
 ASIDE = {"aside", "nothing-sent"}  # no line is known to have cut
 
@@ -93,31 +98,43 @@ def again(log: Log, error: BaseException) -> Iterator[Finding]:
         return
     gone = max(before, key=number_of)
     call = log.of_run.get(first.get(number_of(gone), now))
-    made, into = log.made_for(number_of(gone)), _entered(log, nodes, freed, call)
-    if call is None or made is None:
+    made, into = _made(log, gone), _entered(log, nodes, freed, call)
+    if call is None:
         return
-    notes = [Note("freed", call.site, "the backward that has used it up")]
+    notes, fix = [Note("freed", call.site, "the backward that has used it up")], AGAIN
     if into is None:
         message = "This backward goes through a graph that is used up."
         site = _asked(error.__traceback__)
-        notes.insert(0, Note("graph", made.site, f"{operation_of(gone.name())} is in it"))
+        if made is not None:
+            says = f"{operation_of(gone.name())} is in it"
+            notes.insert(0, Note("graph", made.site, says))
     else:
         event, old = into
         site = event.site
+        does = "writes into" if event.writes else "takes"
         message = (
-            "This line takes a tensor that was computed before an earlier backward, which "
-            "has used up its graph; the next backward goes back into it."
+            f"This line {does} a tensor that was computed before an earlier backward, "
+            "which has used up its graph; the next backward goes back into it."
         )
+        fix = WRITTEN if event.writes else AGAIN
         if old.site != site:
             notes.insert(0, Note("graph", old.site, f"{old.op} made the tensor"))
     yield Finding(
         rule=USED_UP,
         site=site,
         message=message,
-        fix=AGAIN,
+        fix=fix,
         page="backward-second-time",
         notes=tuple(note for note in notes if note.site is not None),
     )
+
+
+def _made(log: Log, node: Node) -> Event | None:
+    """Return the operation for which a node was made; a write to a part makes two."""
+    event = log.made_for(number_of(node))
+    if event is None and node.name().endswith("CopySlices"):
+        event = log.made_for(number_of(node) - 1)
+    return event
 
 
 def _nodes(roots: Sequence[Any]) -> list[Node]:
@@ -150,9 +167,9 @@ def _entered(
         targets = [t for t, _ in node.next_functions if t in behind]
         if targets:
             behind.add(node)
-        event = log.made_for(number_of(node))
+        event = _made(log, node)
         if event is None or event.index < call.begun:
             continue
-        olds = (log.made_for(number_of(t)) for t in targets)
+        olds = (_made(log, t) for t in targets)
         found += [(event, old) for old in olds if old and old.index < call.begun]
     return min(found, key=lambda pair: pair[0].index, default=None)

@@ -2,74 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from pullback._torch import functions_of, given_to_loss, storage_key
+from pullback._torch import functions_of, storage_key
 from pullback._watch.findings import Finding, Note
 from pullback._watch.frames import asked_by_package
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
-
-
-@after("loss-broadcast", "sub", "rsub")
-def broadcast_loss(log: Log, now: Moment) -> Found:
-    """A prediction of shape (N, 1) and a target of shape (N,)."""
-    if len(now.inputs) != 2 or now.event.run != FORWARD or not now.event.grad:
-        return
-    a, b = sorted(now.inputs, key=lambda t: -t.ndim)
-    n = b.shape[0] if b.ndim == 1 else 0
-    if n < 2 or a.shape != (n, 1) or a.requires_grad == b.requires_grad:
-        return
-    if (
-        storage_key(a) == storage_key(b)
-        or not _has_shape_by_itself(a)
-        or _shaped_here(log, a)
-    ):
-        return
-    yield _broadcast(now.event, a, b)
-
-
-def _shaped_here(log: Log, t: Tensor) -> bool:
-    """Tell whether it is the same line that gave t its shape, as in x[:, None] - y."""
-    last, key = log.events[-1], storage_key(t)
-    line = itertools.takewhile(lambda event: event.site == last.site, reversed(log.events))
-    same = (e for e in line if e is not last and e.shape == t.shape and not e.makes)
-    return any(key in event.reads for event in itertools.islice(same, 8))
-
-
-@after("loss-broadcast", "expand")
-def broadcast_in_a_loss(log: Log, now: Moment) -> Found:
-    """The same in a loss of torch, which gives both one shape by itself."""
-    given = given_to_loss() if now.event.run == FORWARD else []
-    if len(given) != 2:
-        return
-    a, b = sorted(given, key=lambda t: -t.ndim)
-    n = b.shape[0] if b.ndim == 1 else 0
-    if n > 1 and a.shape == (n, 1) and a.requires_grad != b.requires_grad:
-        yield _broadcast(now.event, a, b)
-
-
-def _broadcast(event: Event, a: Tensor, b: Tensor) -> Finding:
-    n = b.shape[0]
-    return trap(
-        "loss-broadcast",
-        event.site,
-        f"Shapes {tuple(a.shape)} and {tuple(b.shape)} make a difference of shape "
-        f"({n}, {n}): each prediction is compared with each target.",
-        "Give both one shape: prediction.squeeze(1), or target.unsqueeze(1).",
-    )
-
-
-def _has_shape_by_itself(t: Tensor) -> bool:
-    """Tell whether t has its shape by itself, and not to be broadcast: x[:, None]."""
-    made = type(t.grad_fn).__name__
-    views = ("Unsqueeze", "View", "Reshape", "UnsafeView", "Alias", "Slice", "Expand")
-    return not made.startswith(views)
 
 
 @after("repeated-index", "scatter", "scatter_", "index_put", "index_put_", "index_copy",

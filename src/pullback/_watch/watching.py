@@ -9,11 +9,12 @@ from torch.autograd.graph import Node
 
 from pullback._graph import LINES
 from pullback._torch import number_of
-from pullback._watch import edits, gradients, nonfinite, refused, rules
+from pullback._watch import custom, edits, gradients, nonfinite, refused, rules
 from pullback._watch import traps_of_calls as traps_of_calls
 from pullback._watch import traps_of_operations as traps_of_operations
 from pullback._watch import traps_of_parameters as traps_of_parameters
 from pullback._watch import traps_of_rules as traps_of_rules
+from pullback._watch import traps_of_shapes as traps_of_shapes
 from pullback._watch import traps_of_steps as traps_of_steps
 from pullback._watch.findings import Finding, Findings
 from pullback._watch.log import Log
@@ -23,9 +24,8 @@ Looks = dict[str, Callable[[Log, BaseException], Iterable[Finding]]]
 #: What looks at an error of backward that leaves the block, by the name of its rule.
 REFUSED: Looks = {"in-place": edits.edited, refused.USED_UP: refused.again}
 #: The rules by name: those for what people ask, and one for each silent trap.
-RULES = (
-    *sorted({*REFUSED, refused.NO_GRAPH, gradients.RULE, nonfinite.RULE, *rules.names()}),
-)
+OTHERS = {refused.NO_GRAPH, gradients.RULE, nonfinite.RULE, custom.RULE}
+RULES = (*sorted({*REFUSED, *OTHERS, *rules.names()}),)
 
 
 class watch:  # noqa: N801 - it is called like a function
@@ -56,6 +56,9 @@ class watch:  # noqa: N801 - it is called like a function
     reference to them stays.
 
     Args:
+        check_functions: Compare the backward of each custom Function that ran with
+            differences, on copies of what it took the first three times, in float64, when
+            the block ends. It calls forward and backward of the Function again.
         strict: Report also what correct programs do on purpose, such as a ``clamp`` that
             stops gradients, gradients that add up, or several outputs in one ``grad``.
         without: Names of rules to leave out, of those in ``watch.RULES``.
@@ -77,14 +80,20 @@ class watch:  # noqa: N801 - it is called like a function
 
     RULES = RULES
 
-    def __init__(self, *, strict: bool = False, without: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        without: Collection[str] = (),
+        check_functions: bool = False,
+    ) -> None:
         unknown = sorted({*without} - {*RULES})
         if unknown:
             raise ValueError(
                 f"without names {unknown[0]!r}, which is no rule; they are "
                 f"{', '.join(RULES)}"
             )
-        self._strict = strict
+        self._strict, self._check_functions = strict, check_functions
         self._without = frozenset(without)
 
     def __enter__(self) -> Findings:
@@ -92,7 +101,7 @@ class watch:  # noqa: N801 - it is called like a function
             raise RuntimeError(
                 "this watch() is open already; a block inside it needs a watch() of its own"
             )
-        log = Log(Findings(), self._strict)
+        log = Log(Findings(), self._strict, compares=self._check_functions)
         recorder = Recorder(log, self._without)
         recorder.__enter__()
         self._log, self._recorder = log, recorder
@@ -110,9 +119,19 @@ class watch:  # noqa: N801 - it is called like a function
         if isinstance(error, RuntimeError):
             self._refused(error, REFUSED)
         self._recorder.finish()
+        self._compare()
         if isinstance(error, RuntimeError):
             self._refused(error, {refused.NO_GRAPH: refused.without_graph})
         del self._log, self._recorder
+
+    def _compare(self) -> None:
+        """Compare the custom Functions that ran, or say that they were not."""
+        findings, seen = self._log.findings, self._log.functions
+        if self._check_functions and custom.RULE not in self._without:
+            custom.compare(findings, seen)
+            return
+        for kind in seen:
+            findings.not_compared(kind.__name__, custom.site_of(kind))
 
     def _refused(self, error: RuntimeError, looks: Looks) -> None:
         """Let rules look at an error of backward; none of them may raise another."""
