@@ -509,7 +509,11 @@ class _Question:
     def _differences(self, tick: Callable[[], object]) -> Route:
         with torch.no_grad():
             tested = self._tested(tick)
-            pairs = [(u, tested.along(u)) for u in tested.directions()]
+            pairs = []
+            for u in tested.directions():
+                pairs.append((u, tested.along(u)))
+                if pairs[-1][1].wrong and not tested.one_by_one:
+                    break
             route = self._of_slopes(tested, pairs, tested.settings.tolerance)
             return (self._finite_after_all(tested) if route.ok else None) or route
 

@@ -29,13 +29,15 @@ class Settings(NamedTuple):
     Attributes:
         eps: Rounding of the coarsest dtype that f computes in.
         first: The step that is tried first, near the cube root of that rounding.
-        steps: Those that are tried where it does not decide, from the longest on.
+        near: Those that are tried where it does not decide, from the longest on.
+        steps: Those that are tried where these do not.
         tolerance: What a slope may differ by, relative to its size.
         vague: Which part of its size a slope must be known to.
     """
 
     eps: float
     first: float
+    near: tuple[float, ...]
     steps: tuple[float, ...]
     tolerance: float
     vague: float
@@ -47,10 +49,10 @@ class Settings(NamedTuple):
         first = eps ** (1 / 3)
         if dtype == torch.float64:
             steps = tuple(first * 10**k for k in range(3, -4, -1))
-            return cls(eps, first, steps, 1e-5, 1e-3)
+            return cls(eps, first, steps[2:5], steps, 1e-5, 1e-3)
         steps = tuple(first * 4**k for k in range(2, -3, -1))
         tolerance = 1e-3 if eps < 1e-6 else 5e-2
-        return cls(eps, first, steps, tolerance, max(0.1, 10 * tolerance))
+        return cls(eps, first, steps[1:4], steps, tolerance, max(0.1, 10 * tolerance))
 
 
 class Slope(NamedTuple):
@@ -121,6 +123,7 @@ class Differences:
         self.condition = [c.double() for c in condition]
         self.judged = judged
         self.settings, self.tick = settings, tick
+        self.one_by_one = sum(x.numel() for x in xs) <= COORDINATES
         self._here = self._weighted(*xs)
         self._units = [_unit(x) for x in xs]
         sizes = zip(self.condition, self._units, strict=True)
@@ -128,8 +131,7 @@ class Differences:
 
     def directions(self) -> list[Direction]:
         """Return the directions to move in: each number, or all at random, and ties."""
-        count = sum(x.numel() for x in self.xs)
-        if count <= COORDINATES:
+        if self.one_by_one:
             found = self.coordinates(self.judged)
         else:
             found = [*self._only(random_directions(self.xs, DIRECTIONS))]
@@ -172,7 +174,16 @@ class Differences:
     def _look_closer(self, u: Direction, scale: float) -> Slope:
         """Take longer and shorter steps until slopes settle; tell a mistake from a kink."""
         noise = self._noise_along(u)
-        steps = [self._step(u, h, noise) for h in self.settings.steps]
+        said = self._from_steps(u, scale, noise, self.settings.near)
+        if said.undecided:
+            said = self._from_steps(u, scale, noise, self.settings.steps)
+        return said
+
+    def _from_steps(
+        self, u: Direction, scale: float, noise: float, lengths: Sequence[float]
+    ) -> Slope:
+        """Compare the claimed slope with the one that most steps agree on."""
+        steps = [self._step(u, h, noise) for h in lengths]
         # how far a slope may be off: its rounding, and what a longer step changes
         bars = [b.noise + abs(a.slope - b.slope) for a, b in pairwise(steps)]
         bars = [bar if bar == bar else float("inf") for bar in bars]

@@ -14,6 +14,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from pullback._site import Site
 from pullback._torch import (
+    COMPILED,
     accumulated_leaf,
     all_tensors,
     cotangent_bytes,
@@ -244,6 +245,21 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         else:
             captured = True
     return Reach([end in seen for end in ends], captured, alone, cut)
+
+
+def is_compiled_graph(ys: Sequence[Tensor]) -> bool:
+    """Tell whether the ys lead to the backward of something that was compiled."""
+    todo: list[Any] = [y.grad_fn for y in ys]
+    seen: set[Any] = set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        if type(node).__name__ == COMPILED:
+            return True
+        seen.add(node)
+        todo += [following for following, _ in node.next_functions]
+    return False
 
 
 def bytes_on_the_way(ys: list[Tensor]) -> int:

@@ -210,6 +210,8 @@ class _AtTheCall(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if getattr(func, "__name__", "") == "cond":  # in 2.6 it ends the process here
+            raise NotImplementedError("torch.cond does not run in float64")
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         dtypes = {t.dtype for t in given}
         if dtypes & WIDE.keys() and dtypes & set(WIDE.values()):
