@@ -22,6 +22,7 @@ from pullback._differences import (
     random_directions,
 )
 from pullback._function import CalledFunction
+from pullback._graph import leads_to
 from pullback._inputs import (
     check_no_transform,
     check_numbers,
@@ -40,6 +41,9 @@ from pullback._wide import REFUSED, InFloat64, RoundedAtRandom
 #: What the routes of PyTorch may differ by, relative to what is added up in the product.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 
+#: What a graph calls numbers that are drawn, rejected and drawn again.
+DRAWN = {"StandardGammaBackward0", "SampleDirichletBackward0"}
+
 PARTS = 64  # rows of J, or groups of them, that the explicit product is made of
 
 GRAD, VJP = "torch.autograd.grad", "torch.func.vjp"
@@ -49,6 +53,7 @@ DOT_PRODUCT = "dot-product test against a JVP"
 ROUTES = (GRAD, VJP, SUM, EXPLICIT, DIFFERENCES, DOT_PRODUCT)
 
 OTHER_VALUES = "f gives another y there (random numbers?)"
+OF_ITS_DISTRIBUTION = "f draws gammas: its derivative is that of their distribution"
 NO_JVP = "the JVP is NaN or infinite"
 WRONG_JVP = "the JVP is wrong: differences agree with backward(v)"
 
@@ -507,6 +512,11 @@ class _Question:
         ]
 
     def _differences(self, tick: Callable[[], object]) -> Route:
+        with torch.enable_grad():
+            y = self.f(*self._leaves(self.xs))
+        if leads_to([y], DRAWN):
+            tolerance = Settings.of(self.dtype).tolerance
+            return Route(DIFFERENCES, 0.0, tolerance, OF_ITS_DISTRIBUTION)
         with torch.no_grad():
             tested = self._tested(tick)
             pairs = []
@@ -515,7 +525,8 @@ class _Question:
                 if pairs[-1][1].wrong and not tested.one_by_one:
                     break
             route = self._of_slopes(tested, pairs, tested.settings.tolerance)
-            return (self._finite_after_all(tested) if route.ok else None) or route
+            infinite = self._finite_after_all(tested)
+            return infinite if route.ok and infinite is not None else route
 
     def _finite_after_all(self, tested: Differences) -> Route | None:
         """Return the route where f has a slope, and the product is NaN or infinite."""

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from pullback._buffers import own_buffers
-from pullback._graph import is_compiled_graph
+from pullback._graph import leads_to
 from pullback._torch import (
+    COMPILED,
     forward_level,
     has_compiler,
     in_transform,
@@ -206,7 +207,7 @@ def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
     rng = random_numbers()
     output = f(*args)
     ys = [t for t in pytree.tree_leaves(output) if isinstance(t, Tensor)]
-    if not is_compiled_graph(ys):
+    if not leads_to(ys, {COMPILED}):
         return output
     logger.info("f is compiled; derivatives are those of what it was before torch.compile")
     with _GENERATOR:
