@@ -1,10 +1,13 @@
 """Mixing and check, against functions whose answer is known."""
 
+import re
+
 import pytest
 import torch
 from functions import Square
 from hypothesis import given
 from hypothesis import strategies as st
+from networks import MISTAKES, wrong
 
 import pullback
 
@@ -482,6 +485,95 @@ def test_check_where_f_rounds_to_a_constant():
     pullback.assert_checked(torch.special.ndtr, x)
     report = pullback.check(lambda x: Wrong.apply(x).detach() + 0 * x + x - x.detach(), x)
     assert not report.ok  # a slope of 1 that is not there
+
+
+@pytest.mark.parametrize("factor", [1.0001, 0.9999, 1.00008])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_check_finds_a_factor_close_to_one(factor, dtype, monkeypatch):
+    monkeypatch.setitem(MISTAKES, "factor", lambda x, g: factor * g)
+    x = torch.arange(1.0, 10).sin().to(dtype).view(3, 3)
+    for name in ("sin", "softmax", "exponential"):
+        report = pullback.check(wrong(name, "factor"), x)
+        entry = report.routes[4].entry
+        assert entry.got / entry.expected == pytest.approx(factor, abs=1e-5)
+
+
+@pytest.mark.parametrize("large", [1e8, 1e12])
+def test_check_tells_rounding_within_f_from_a_mistake(large):
+    def f(x):
+        return (large + x.sin()) - large
+
+    report = pullback.check(f, X)
+    assert report.ok, report.error
+    said = report.routes[4].undecided
+    if large == 1e12:  # a step of y is 1e-4 there, and those of 1e-9 see a constant
+        assert re.search(
+            r"rounding in f moves \(y \* v\)\.sum\(\) by .e-0[34], which", said
+        )
+    steep = pullback.check(lambda x: Wrong.apply(f(x)), X)
+    assert not steep.ok if large == 1e8 else steep.routes[4].undecided
+
+
+def test_check_allows_what_a_solve_rounds():
+    x = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(1)
+    at = torch.linspace(0.05, 0.9, 5, dtype=torch.float64).unsqueeze(1)
+
+    def kernel(a, b):
+        return torch.exp(-((a - b.T) ** 2) / 0.18)
+
+    def variance(at):  # of a Gaussian process that hardly has noise
+        K = kernel(x, x) + 1e-10 * torch.eye(12, dtype=torch.float64)
+        half = torch.linalg.solve_triangular(
+            torch.linalg.cholesky(K), kernel(x, at), upper=False
+        )
+        return 1 - half.square().sum(0)
+
+    pullback.assert_checked(variance, at)
+    assert not pullback.check(lambda at: Wrong.apply(variance(at)), at).ok
+
+
+def test_check_of_what_has_no_derivative():
+    assert pullback.check(torch.sgn, X).ok  # whose tangents are zeros without memory
+
+
+def test_check_beside_nan_and_infinity():
+    x = torch.tensor([0.0, 1.0, torch.nan, 4.0])
+    report = pullback.check(torch.sqrt, x)
+    assert report.ok
+    assert report.unjudged == (
+        "y is NaN or infinite in 1 of 4 numbers, first at [2]; "
+        "backward(v) is NaN or infinite in 2 of 4 numbers, first at [0]"
+    )
+    assert "not judged: y is NaN" in repr(report)
+    wrong = pullback.check(lambda x: Wrong.apply(x.sqrt()), x)
+    assert re.search(r"x\.grad\[[13]\]: expected", wrong.error)
+
+
+def test_check_names_a_nan_where_f_has_a_slope():
+    x = torch.tensor([-1.0, 1.0])
+    report = pullback.check(lambda x: torch.where(x > 0, x.sqrt(), 2 * x), x)
+    assert (
+        report.unjudged == "backward(v) is NaN or infinite in 1 of 2 numbers, first at [0]"
+    )
+    assert re.search(
+        r"differences \(x\.grad\[0\]: expected -?\d\.\d+, got nan\)", report.error
+    )
+
+
+def test_check_where_forward_mode_has_nan():
+    x = torch.tensor([-1.0, 4.0])
+    report = pullback.check(lambda x: x.clamp(min=0).sqrt(), x)
+    assert report.ok
+    assert report.routes[-1].undecided == "the JVP is NaN or infinite"
+
+
+def test_check_of_numbers_that_are_drawn_again():
+    def f(x):
+        return torch.distributions.Gamma(x.exp() + 1, 1.0).rsample()
+
+    report = pullback.check(f, X)
+    assert report.ok  # though the numbers move otherwise than their distribution
+    assert report.routes[4].undecided.startswith("f draws gammas")
 
 
 class Two(torch.autograd.Function):

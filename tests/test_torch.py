@@ -185,6 +185,55 @@ def test_is_compiled():
         assert _torch.is_compiled(torch.jit.script(layer))
 
 
+def test_sees_operations():
+    assert not _torch.sees_operations()
+    with _torch.TorchDispatchMode():
+        assert _torch.sees_operations()
+
+
+def test_what_was_compiled_stays_so():
+    f = torch.compile(lambda x: (x.sin() * x.sum()).cos(), backend="aot_eager")
+    x = X.clone().requires_grad_()
+    f(x).sum().backward()  # as in training: memory is not kept for a second backward
+    assert _torch.has_compiler()
+
+    def is_compiled():
+        return type(f(x).grad_fn).__name__ == _torch.COMPILED
+
+    assert is_compiled()
+    with _torch.uncompiled():
+        assert not is_compiled()
+    with pullback.watch():
+        assert not is_compiled()
+    asked = [
+        pullback.jacobian(f, X),
+        pullback.jacobian(f, X, mode="forward"),
+        pullback.sparsity(f, X).jacobian(f, X).to_dense(),
+    ]
+    for J in asked:
+        assert is_compiled()
+        close(J, torch.func.jacrev(lambda x: (x.sin() * x.sum()).cos())(X))
+    assert pullback.check(f, X).ok
+    assert pullback.mixing(f, X)
+    assert pullback.explain(f, X).mixes
+    assert len(pullback.hessian(lambda x: f(x).sum(), X)) == len(X)
+    pullback.live(f, X)
+    assert is_compiled()
+
+
+def test_cond_under_modes_and_transforms_leaves_nothing_broken():
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    for _ in range(2):
+        assert pullback.check(f, X).ok
+        with pytest.raises(RuntimeError, match=r"f runs torch\.cond"):
+            pullback.sparsity(f, X)
+        with pytest.raises(RuntimeError, match=r"f runs torch\.cond.*no rule"):
+            pullback.jacobian(f, X, mode="forward")
+        close(pullback.jacobian(f, X), X.cos().diag())
+
+
 def test_accumulated_leaf():
     x = X.clone().requires_grad_()
     assert _torch.accumulated_leaf(get_gradient_edge(x).node) is x

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from pullback._differences import (
+    COORDINATES,
     SEED,
+    TRIALS,
     Differences,
     Direction,
     Settings,
@@ -20,6 +22,7 @@ from pullback._differences import (
     random_directions,
 )
 from pullback._function import CalledFunction
+from pullback._graph import leads_to
 from pullback._inputs import (
     check_no_transform,
     check_numbers,
@@ -33,10 +36,13 @@ from pullback._inputs import (
 from pullback._products import check_progress, progress_bar
 from pullback._report import Table
 from pullback._torch import pytree
-from pullback._wide import REFUSED, InFloat64
+from pullback._wide import REFUSED, InFloat64, RoundedAtRandom
 
 #: What the routes of PyTorch may differ by, relative to what is added up in the product.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+
+#: What a graph calls numbers that are drawn, rejected and drawn again.
+DRAWN = {"StandardGammaBackward0", "SampleDirichletBackward0"}
 
 PARTS = 64  # rows of J, or groups of them, that the explicit product is made of
 
@@ -47,6 +53,8 @@ DOT_PRODUCT = "dot-product test against a JVP"
 ROUTES = (GRAD, VJP, SUM, EXPLICIT, DIFFERENCES, DOT_PRODUCT)
 
 OTHER_VALUES = "f gives another y there (random numbers?)"
+OF_ITS_DISTRIBUTION = "f draws gammas: its derivative is that of their distribution"
+NO_JVP = "the JVP is NaN or infinite"
 WRONG_JVP = "the JVP is wrong: differences agree with backward(v)"
 
 
@@ -106,6 +114,8 @@ class Route(NamedTuple):
 
     def __str__(self) -> str:
         amount = f"{self.name} by {100 * (self.difference or 0):.3g} %"
+        if self.difference == float("inf"):
+            amount = self.name
         return f"{amount} ({self.entry})" if self.entry else amount
 
 
@@ -117,11 +127,13 @@ class Check(NamedTuple):
             None for what is a constant in a tuple.
         routes: The other routes with their differences from it.
         trouble: Why nothing could be compared, else None.
+        unjudged: What is NaN or infinite and could not be compared, else None.
     """
 
     result: Any
     routes: tuple[Route, ...]
     trouble: str | None = None
+    unjudged: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -132,7 +144,7 @@ class Check(NamedTuple):
     def error(self) -> str | None:
         """Which routes disagree with ``backward(v)``, where, and by how much; else None.
 
-        Where ``backward(v)`` itself is NaN or infinite, it says so and where.
+        Where all of ``backward(v)`` is NaN or infinite, it says so.
         """
         if self.trouble:
             return self.trouble
@@ -161,6 +173,8 @@ class Check(NamedTuple):
         caption = self.error or "every route agrees with y.backward(v)"
         if not self.error and any(r.undecided for r in self.routes):
             caption = "no route disagrees with y.backward(v), and some cannot tell"
+        if self.unjudged:
+            caption += f"; not judged: {self.unjudged}"
         return Table(caption, ("route", "difference", "allowed", "agrees"), rows)
 
 
@@ -296,12 +310,13 @@ class _Question:
         self._structure: pytree.TreeSpec | None = None  # of what f returns
         self._like: list[Tensor] = []
         y = self.f(*leaves)
-        self.y, self.v = y.detach(), self._weights(y, v)
+        self.y, given = y.detach(), self._weights(y, v)
+        self.v = given.masked_fill(~self.y.isfinite(), 0)  # what is judged
         if not y.requires_grad:
             raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         for leaf in leaves:
             leaf.grad = None  # where f calls backward itself
-        y.backward(self.v, retain_graph=True, inputs=leaves)  # nothing of what f captures
+        y.backward(given, retain_graph=True, inputs=leaves)  # nothing of what f captures
         self.result = [
             torch.zeros_like(t) if leaf.grad is None else leaf.grad
             for t, leaf in zip(self.xs, leaves, strict=True)
@@ -328,15 +343,17 @@ class _Question:
     def answer(self, routes: Sequence[str], progress: bool) -> Check:
         """Take the routes."""
         result = self._like_x(self.result)
-        trouble = self._beyond() or self._memory()
-        if trouble:
+        if trouble := self._memory():
             return Check(result, (), trouble)
         with ExitStack() as stack:
             tick: Callable[[], object] = _nothing
             if progress:
                 tick = stack.enter_context(progress_bar("check", "step")).update
             explicit = self._explicit(tick)
-            self.condition = [size for _, size in explicit]
+            self._judge(explicit)
+            unjudged = self._unjudged()
+            if unjudged and not any(where.any() for where in self.judged):
+                return Check(result, (), f"{unjudged}; that agrees with nothing")
             self.wide = self._in_float64()
             self._measure_rounding()
             takes: dict[str, Callable[[], Route]] = {
@@ -347,27 +364,33 @@ class _Question:
                 DIFFERENCES: lambda: self._differences(tick),
                 DOT_PRODUCT: self._dot_product,
             }
-            return Check(result, tuple(takes[r]() for r in ROUTES if r in routes))
+            found = tuple(takes[r]() for r in ROUTES if r in routes)
+            return Check(result, found, unjudged=unjudged)
 
     # -- before the routes
 
-    def _beyond(self) -> str | None:
-        """Say where ``backward(v)`` is NaN or infinite, if it is."""
-        flat = torch.cat([r.flatten().double().cpu() for r in self.result])
-        beyond = ~flat.isfinite()
-        if not beyond.any():
-            return None
-        shapes = [torch.zeros(r.shape, dtype=torch.bool, device="cpu") for r in self.result]
-        for where, r in zip(shapes, self.result, strict=True):
-            where.copy_(~r.isfinite())
-        i, index = next(
-            (i, w.nonzero()[0].tolist()) for i, w in enumerate(shapes) if w.any()
-        )
-        place = f"{index}" if len(shapes) == 1 else f"{self.names[i]} {index}"
-        return (
-            f"backward(v) is NaN or infinite in {int(beyond.sum())} of "
-            f"{beyond.numel()} numbers, first at {place}; that agrees with nothing"
-        )
+    def _judge(self, explicit: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Set what is judged: the product where it is finite, of a y where that is."""
+        finite = bool(self.y.isfinite().all())
+        product = self.result if finite else self._grad(self.xs, self.v)
+        self.judged = [
+            p.isfinite() & size.isfinite().to(p.device)
+            for p, (_, size) in zip(product, explicit, strict=True)
+        ]
+        self.product = self._only_judged(product)
+        self.condition = self._only_judged([size for _, size in explicit])
+
+    def _only_judged(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """Return one tensor for each input with zeros where nothing is judged."""
+        pairs = zip(parts, self.judged, strict=True)
+        return [p.detach().masked_fill(~where.to(p.device), 0) for p, where in pairs]
+
+    def _unjudged(self) -> str | None:
+        """Say what is NaN or infinite, in y and in ``backward(v)``."""
+        said = [_beyond("y", [""], [self.y.isfinite()])]
+        several = [f"{name} " for name in self.names] if len(self.names) > 1 else [""]
+        said += [_beyond("backward(v)", several, self.judged)]
+        return "; ".join(text for text in said if text) or None
 
     def _memory(self) -> str | None:
         """Say that a second call of f gives another y, if it does."""
@@ -416,14 +439,15 @@ class _Question:
         eps = torch.finfo(self.dtype).eps
         terms = (self.v.double() * self.y.double()).abs().nan_to_num(0, 0)
         largest = float(terms.max()) if terms.numel() else 0.0
-        self.rounding, self.agreed = [], True
+        self.rounding, self.agreed, self._rounded_at_random = [], True, False
         for i, (x, r, c) in enumerate(
-            zip(self.xs, self.result, self.condition, strict=True)
+            zip(self.xs, self.product, self.condition, strict=True)
         ):
             size = float(x.double().abs().max()) if x.numel() else 1.0
             noise = 64 * eps * largest / (size or 1.0)
             if self.wide and r.numel():
-                gap = float((self.wide.product[i] - r.double()).abs().max())
+                wide = self._only_judged(self.wide.product)[i]
+                gap = float((wide - r.double()).abs().max())
                 tolerance = TOLERANCES.get(self.dtype, 5e-2)
                 self.agreed &= gap <= 10 * tolerance * float(c.max()) + noise
                 noise += 4 * gap
@@ -471,6 +495,8 @@ class _Question:
         for part in parts:
             seed = torch.zeros_like(flat)
             seed[part] = 1 if single else flat[part]
+            if not flat[part].any():  # of a y that is NaN, too
+                continue
             rows = torch.autograd.grad(
                 y, leaves, seed.view(y.shape), retain_graph=True, materialize_grads=True
             )
@@ -486,10 +512,35 @@ class _Question:
         ]
 
     def _differences(self, tick: Callable[[], object]) -> Route:
+        with torch.enable_grad():
+            y = self.f(*self._leaves(self.xs))
+        if leads_to([y], DRAWN):
+            tolerance = Settings.of(self.dtype).tolerance
+            return Route(DIFFERENCES, 0.0, tolerance, OF_ITS_DISTRIBUTION)
         with torch.no_grad():
             tested = self._tested(tick)
-            pairs = [(u, tested.along(u)) for u in tested.directions()]
-            return self._of_slopes(tested, pairs, tested.settings.tolerance)
+            pairs = []
+            for u in tested.directions():
+                pairs.append((u, tested.along(u)))
+                if pairs[-1][1].wrong and not tested.one_by_one:
+                    break
+            route = self._of_slopes(tested, pairs, tested.settings.tolerance)
+            infinite = self._finite_after_all(tested)
+            return infinite if route.ok and infinite is not None else route
+
+    def _finite_after_all(self, tested: Differences) -> Route | None:
+        """Return the route where f has a slope, and the product is NaN or infinite."""
+        if not self.y.isfinite().all():
+            return None
+        for u in tested.coordinates([~where for where in self.judged])[:COORDINATES]:
+            slope = tested.settled(u)
+            if slope is not None:
+                ((i, at),) = places(u)
+                got = float(self.result[i][at])
+                entry = Entry(self.names[i], at, slope / float(u[i][at]), got)
+                tolerance = tested.settings.tolerance
+                return Route(DIFFERENCES, float("inf"), tolerance, entry=entry)
+        return None
 
     def _tested(self, tick: Callable[[], object]) -> Differences:
         """Return differences of f, in float64 where f and its product can follow."""
@@ -497,7 +548,7 @@ class _Question:
             f, pull, xs, product = self.wide
             settings = Settings.of(torch.float64)
         else:
-            f, xs, product = self.f, self.xs, self.result
+            f, xs, product = self.f, self.xs, self.product
             settings = Settings.of(self.dtype)
 
             def pull(*xs: Tensor) -> list[Tensor]:
@@ -509,8 +560,9 @@ class _Question:
             pull,
             xs,
             self.v,
-            product,
+            self._only_judged(product),
             condition,
+            self.judged,
             settings,
             tick,
         )
@@ -548,13 +600,16 @@ class _Question:
 
     def _dot_product(self) -> Route:
         (direction,) = random_directions(self.xs, 1)
-        us = [u.to(x) for u, x in zip(direction, self.xs, strict=True)]
+        us = self._only_judged([u.to(x) for u, x in zip(direction, self.xs, strict=True)])
         try:
             y, Ju = jvp(self.f, [x.contiguous() for x in self.xs], us)
         except RuntimeError:  # NotImplementedError is one, too
             return self._unsupported(DOT_PRODUCT)
+        Ju = Ju.masked_fill(self.v == 0, 0)
+        if not Ju.isfinite().all():
+            return Route(DOT_PRODUCT, 0.0, TOLERANCES.get(self.dtype, 5e-2), NO_JVP)
         left = _array(self.v) * _array(Ju)
-        right = [_array(r) * _array(u) for r, u in zip(self.result, us, strict=True)]
+        right = [_array(r) * _array(u) for r, u in zip(self.product, us, strict=True)]
         gap = abs(float(left.sum()) - sum(float(part.sum()) for part in right))
         triples = zip(self.condition, self.rounding, us, strict=True)
         terms = [(abs(_array(u)) * (c.numpy() + noise)).sum() for c, noise, u in triples]
@@ -569,14 +624,14 @@ class _Question:
         route = Route(DOT_PRODUCT, gap / scale, tolerance)
         if not self._same_y(y):
             return route._replace(undecided=OTHER_VALUES)
-        if not route.ok and self._jvp_is_wrong(direction, float(left.sum())):
+        if not route.ok and self._jvp_is_wrong(us, float(left.sum())):
             return route._replace(undecided=WRONG_JVP)
         return route
 
     def _jvp_is_wrong(self, direction: Direction, said: float) -> bool:
         """Tell whether differences along u agree with the product, and not with the JVP."""
         with torch.no_grad():
-            slope = self._tested(_nothing).along(direction)
+            slope = self._tested(_nothing).along([u.double() for u in direction])
         if slope.wrong or slope.undecided:
             return False
         return abs(slope.measured - said) > abs(slope.measured - slope.claimed)
@@ -585,12 +640,38 @@ class _Question:
         self, name: str, product: Sequence[Tensor], y: Tensor | None = None
     ) -> Route:
         """Compare a product with ``backward(v)``, entry by entry."""
+        route = self._compared(name, product, y)
+        if not route.ok and self._add_rounding_at_random():
+            route = self._compared(name, product, y)
+        return route
+
+    def _add_rounding_at_random(self) -> bool:
+        """Allow for what rounding within f does to the product; tell if it is news."""
+        if self._rounded_at_random:
+            return False
+        self._rounded_at_random = True
+        for seed in range(TRIALS):
+            try:
+                with RoundedAtRandom(None, seed):
+                    product = self._only_judged(self._grad(self.xs, self.v))
+            except REFUSED:
+                return False
+            for i, (p, q) in enumerate(zip(product, self.product, strict=True)):
+                gap = (p - q).abs().double().nan_to_num(0, 0)
+                noise = 4 * float(gap.max()) if gap.numel() else 0.0
+                self.rounding[i] = max(self.rounding[i], noise)
+        return True
+
+    def _compared(
+        self, name: str, product: Sequence[Tensor], y: Tensor | None = None
+    ) -> Route:
         tolerance = TOLERANCES.get(self.dtype, 5e-2)
         worst = Route(name, 0.0, tolerance)
-        for i, (got, other) in enumerate(zip(self.result, product, strict=True)):
+        others = self._only_judged(product)
+        for i, (got, other) in enumerate(zip(self.product, others, strict=True)):
             if not got.numel():
                 continue
-            a, b = got.double().cpu(), other.detach().double().cpu()
+            a, b = got.double().cpu(), other.double().cpu()
             gap = (a - b).abs()
             gap[gap.isnan()] = float("inf")
             scale = float(self.condition[i].max()) or float(gap.max()) or 1.0
@@ -686,8 +767,21 @@ def _nothing() -> None:
     """Stand in for a bar."""
 
 
+def _beyond(what: str, names: Sequence[str], finite: Sequence[Tensor]) -> str | None:
+    """Say in how many numbers something is not finite, and where first."""
+    count = sum(int((~where).sum()) for where in finite)
+    if not count:
+        return None
+    pairs = zip(names, finite, strict=True)
+    name, where = next((n, w) for n, w in pairs if not w.all())
+    return (
+        f"{what} is NaN or infinite in {count} of {sum(w.numel() for w in finite)} "
+        f"numbers, first at {name}{(~where).nonzero()[0].tolist()}"
+    )
+
+
 def _array(t: Tensor) -> Any:
-    return t.detach().cpu().double().numpy()
+    return t.double().numpy(force=True)  # also of zeros without memory, of forward mode
 
 
 def _power_of_ten(value: float | None) -> str:

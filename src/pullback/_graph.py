@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -244,6 +244,21 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         else:
             captured = True
     return Reach([end in seen for end in ends], captured, alone, cut)
+
+
+def leads_to(ys: Sequence[Tensor], names: Container[str]) -> bool:
+    """Tell whether the ys lead to a node whose class has one of the names."""
+    todo: list[Any] = [y.grad_fn for y in ys]
+    seen: set[Any] = set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        if type(node).__name__ in names:
+            return True
+        seen.add(node)
+        todo += [following for following, _ in node.next_functions]
+    return False
 
 
 def bytes_on_the_way(ys: list[Tensor]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,19 @@ import torch
 from torch import Tensor
 
 from pullback._buffers import own_buffers
-from pullback._torch import forward_level, in_transform, pytree, version
+from pullback._graph import leads_to
+from pullback._torch import (
+    COMPILED,
+    forward_level,
+    has_compiler,
+    in_transform,
+    pytree,
+    sees_operations,
+    uncompiled,
+    version,
+)
+
+logger = logging.getLogger("pullback")
 
 Mode = Literal["auto", "reverse", "forward"]
 ChunkSize = int | Literal["auto"] | None
@@ -140,7 +153,7 @@ def call(
     args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
         with own_buffers(f):
-            output = f(*args)
+            output = _run(f, args)
     except RuntimeError as error:
         if in_transform():
             error.add_note(
@@ -170,6 +183,37 @@ def call(
         )
     check_output(output)
     return output
+
+
+def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Return ``f(*args)``, with a graph that was not compiled.
+
+    The backward of what was compiled may run once alone, has no derivative, and cannot run
+    for several cotangents at a time. What was compiled stays as it is.
+    """
+    if in_transform() or sees_operations():
+        with uncompiled():
+            try:
+                return f(*args)
+            except KeyError as error:  # torch.cond has no rule
+                if "TransformType" not in str(error):
+                    raise
+                raise RuntimeError(
+                    "f runs torch.cond, or an operation like it, which has no rule under a "
+                    "transform of torch.func; torch.where or a Python statement is needed"
+                ) from error
+    if not has_compiler():
+        return f(*args)
+    rng = random_numbers()
+    output = f(*args)
+    ys = [t for t in pytree.tree_leaves(output) if isinstance(t, Tensor)]
+    if not leads_to(ys, {COMPILED}):
+        return output
+    logger.info("f is compiled; derivatives are those of what it was before torch.compile")
+    with _GENERATOR:
+        torch.set_rng_state(rng)
+    with uncompiled():
+        return f(*args)
 
 
 def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:

@@ -178,7 +178,7 @@ def _named_control_flow() -> Iterator[None]:
         operator = re.search(r"HigherOrderOperator (\w+)", str(error))
         if operator is None:
             raise
-        raise hidden_branches(operator[1]) from error
+        raise hidden_branches(operator[1], error) from error
 
 
 def _push_once(f: Callable[..., Any], inputs: Sequence[Any], argnum: int) -> None:

@@ -39,6 +39,7 @@ except ImportError:  # pragma: no cover - its test takes it away
     _run_engine = None  # type: ignore[assignment]
 
 __all__ = [
+    "COMPILED",
     "Asked",
     "OpOverload",  # an operation of a dispatch mode; has no public path
     "QuietDispatchMode",
@@ -58,6 +59,7 @@ __all__ = [
     "given_to_clip",
     "given_to_loss",
     "gradients_of_functional",
+    "has_compiler",
     "has_numbers",
     "hook_count",
     "hooks_of",
@@ -74,11 +76,13 @@ __all__ = [
     "running_node",
     "saved_tensors_of",
     "schema",
+    "sees_operations",
     "shapes_received",
     "shapes_sent",
     "stack_of_backward",
     "storage_key",
     "tensor_hooks",
+    "uncompiled",
     "unwrap",
     "variant",
     "vector_jacobian",
@@ -199,6 +203,46 @@ def is_compiled(module: torch.nn.Module) -> bool:
     Without ``_orig_mod`` a module that :func:`torch.compile` gave is taken for a plain one.
     """
     return isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
+
+
+def sees_operations() -> bool:
+    """Tell whether a dispatch mode is on, under which nothing can be compiled.
+
+    Without ``_len_torch_dispatch_stack`` none is ever known to be.
+    """
+    count: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", int)
+    return count() > 0
+
+
+def has_compiler() -> bool:
+    """Tell whether ``torch.compile`` can have compiled anything: to load it takes seconds.
+
+    A release without ``torch._dynamo`` would have its compiler under another name, and
+    what it compiled would be taken for plain functions.
+    """
+    return "torch._dynamo" in sys.modules
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run what was compiled as it was before, which leaves what was compiled in place.
+
+    Where a mode or a transform is on, PyTorch would mark a compiled function as one that is
+    never to be compiled again.
+    """
+    if has_compiler():
+        with torch.compiler.set_stance("force_eager"):
+            yield
+        return
+    try:
+        yield
+    finally:
+        if has_compiler():  # loaded just now: nothing of the caller's was compiled before
+            torch.compiler.reset()
+
+
+#: What a graph calls the backward of what was compiled.
+COMPILED = "CompiledFunctionBackward"
 
 
 def unwrap(t: Tensor) -> Tensor:

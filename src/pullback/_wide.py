@@ -1,7 +1,8 @@
-"""Float64 for a function that was written for less: what tells rounding from mistakes."""
+"""What tells rounding from mistakes: float64 for less, and rounding at random."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,14 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pullback._torch import TorchDispatchMode, pytree
+from pullback._torch import (
+    OpOverload,
+    TorchDispatchMode,
+    has_numbers,
+    pytree,
+    schema,
+    storage_key,
+)
 
 WIDE = {
     torch.float16: torch.float64,
@@ -19,6 +27,24 @@ WIDE = {
     torch.complex64: torch.complex128,
 }
 
+#: Operations that round what they return.
+ROUND = re.compile(
+    r"""
+    add|r?sub|mul|div|reciprocal|pow|square|addcmul|addcdiv|lerp|hypot|atan2|xlogy|sinc
+    |expm?[12]?|log(1[0p]|2|it)?|r?sqrt|a?(sin|cos|tan)h?|sigmoid|log_sigmoid_forward
+    |erf(c|inv)?|lgamma|digamma|polygamma|i0|special_\w+|softplus|gelu|silu|mish|s?elu
+    |(nan)?sum|mean|prod|(var|std)(_mean)?|cum(sum|prod)|log(cum)?sumexp|logaddexp2?
+    |_(log_)?softmax|norm|linalg_vector_norm|native_(layer|batch|group)_norm
+    |_native_batch_norm_legit|_fused_rms_norm|v?dot|[mb]?mm|mv|add(mv|b?mm|r)|baddbmm
+    |_addmm_activation|linear|_?convolution|_(c|p)dist_forward|_euclidean_dist|dist
+    |cholesky|cholesky_(solve|inverse)|linalg_cholesky_ex|triangular_solve
+    |_?linalg_(solve|inv|lu|qr|eigh?|svd|det|slogdet|lstsq|matrix_exp)\w*
+    |(mse|smooth_l1|huber)_loss|nll_loss_forward|binary_cross_entropy(_with_logits)?
+    |grid_sampler_[23]d|upsample_(bi|tri)?(linear|cubic)[123]d|_fft_\w+|scatter_add
+    |index_add|_scaled_dot_product_flash_attention_for_cpu|\w+_backward
+    """,
+    re.VERBOSE,
+)
 
 #: What f raises where it cannot follow into float64; it has run before, without.
 REFUSED = (RuntimeError, ValueError, TypeError, AssertionError)
@@ -118,6 +144,62 @@ class InFloat64(TorchDispatchMode):
             self.coarsest = dtype
 
 
+class RoundedAtRandom(TorchDispatchMode):
+    """Moves what each operation returns by one unit of rounding, up or down at random.
+
+    What f returns then moves by what rounding inside f comes to (Parker, *Monte Carlo
+    Arithmetic*, 1997). Operations that do not round, such as a maximum or an index, are
+    left alone, and so is zero.
+
+    Args:
+        xs: The inputs: moved is what depends on them; None for all.
+        seed: Of the directions, from a generator of their own.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, xs: Sequence[Tensor] | None, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._source = torch.Generator("cpu").manual_seed(seed)
+        # memory that was freed and taken again counts, too: no more than too much noise
+        self._reached = None if xs is None else {storage_key(x) for x in xs}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        given = _tensors((args, kwargs))
+        if self._reached is None or any(storage_key(t) in self._reached for t in given):
+            if _rounds(func):
+                output = pytree.tree_map(self._moved, output)
+            if self._reached is not None:
+                self._reached |= {storage_key(t) for t in _tensors((output, args[:1]))}
+        return output
+
+    def _moved(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or not (
+            value.is_floating_point() or value.is_complex()
+        ):
+            return value
+        up = torch.randint(2, value.shape, generator=self._source, device="cpu")
+        return value + value * (2 * up - 1).to(value.device) * torch.finfo(value.dtype).eps
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    """Return the tensors with memory."""
+    leaves = [t for t in pytree.tree_leaves(tree) if isinstance(t, Tensor)]
+    return [t for t in leaves if t.layout is torch.strided and has_numbers(t)]
+
+
+def _rounds(func: Any) -> bool:
+    """Tell whether an operation gives new numbers that it has rounded."""
+    if not isinstance(func, OpOverload):
+        return False
+    name = schema(func).name.partition("::")[2]
+    return ROUND.fullmatch(name) is not None
+
+
 class _AtTheCall(TorchFunctionMode):
     """Widens where tensors of both kinds meet, which convolutions refuse on their way."""
 
@@ -128,6 +210,8 @@ class _AtTheCall(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if getattr(func, "__name__", "") == "cond":  # in 2.6 it ends the process here
+            raise NotImplementedError("torch.cond does not run in float64")
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         dtypes = {t.dtype for t in given}
         if dtypes & WIDE.keys() and dtypes & set(WIDE.values()):

@@ -76,13 +76,19 @@ PARTS = {
 }
 
 
-def hidden_branches(operator: str) -> RuntimeError:
-    """Return the error for ``torch.cond`` and its like, which cannot be followed."""
-    return RuntimeError(
+def hidden_branches(operator: str, error: Exception | None = None) -> RuntimeError:
+    """Return the error for ``torch.cond`` and its like, which cannot be followed.
+
+    It names the line of f that runs, or that an error comes from.
+    """
+    from pullback._live_recorder import at, place_in_f
+
+    reason = (
         f"f runs torch.{operator}, whose branches are hidden from sparsity, which "
         "follows one operation after another; torch.where or a Python statement is "
         "needed (an if holds for the way that these inputs take, and a warning says so)"
     )
+    return RuntimeError(at(reason, place_in_f(error)))
 
 
 class Tracker(QuietDispatchMode):

@@ -30,6 +30,7 @@ from pullback._torch import (
     schema,
     stack_of_backward,
     storage_key,
+    uncompiled,
     version,
 )
 from pullback._watch import rules
@@ -120,6 +121,7 @@ class Recorder(QuietDispatchMode):
                 optimizers.register_optimizer_step_post_hook(safe(self._step_ended)),
             ):
                 stack.callback(handle.remove)
+            stack.enter_context(uncompiled())
             super().__enter__()  # type: ignore[no-untyped-call]
             self._cleanup = stack.pop_all()
         return self
