@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pullback._function import (
     CalledFunction,
+    Recorded,
     function_or_tensor,
     without_fused_attention,
 )
@@ -200,7 +201,8 @@ def laplacian(
 
 
 def _exact(f: Any, inputs: Any, argnums: int, batched: bool) -> Tensor:
-    function, x, y, take = _products_of(f, inputs, argnums)
+    function, graph, take = _products_of(f, inputs, argnums)
+    x, y = graph.xs[0], graph.ys[0]
     if batched and not x.ndim:
         raise ValueError(
             "batched=True, and the input has shape (); a first dimension, of the samples, "
@@ -220,7 +222,8 @@ def _exact(f: Any, inputs: Any, argnums: int, batched: bool) -> Tensor:
         at = own.reshape(-1, *[1] * lead, 1).expand(*flat.shape[:-1], 1)
         pieces.append(flat.gather(-1, at).squeeze(-1))
     found = torch.cat(pieces)
-    return (found.movedim(0, -1) if batched else found).reshape(x.shape)
+    found = (found.movedim(0, -1) if batched else found).reshape(x.shape)
+    return graph.cut([found])[0]
 
 
 def _terms(
@@ -231,7 +234,8 @@ def _terms(
         raise ValueError(
             f"samples is {samples!r}; an int of at least 1, or None, is needed"
         )
-    function, x, y, take = _products_of(f, inputs, argnums)
+    function, graph, take = _products_of(f, inputs, argnums)
+    x, y = graph.xs[0], graph.ys[0]
     device = x.device if generator is None else generator.device
     signs = torch.randint(
         2, (samples, *x.shape), generator=generator, device=device, dtype=torch.int8
@@ -239,13 +243,13 @@ def _terms(
     z = (2 * signs - 1).to(x)
     with function.keep_grads():
         (rows,) = take([z.to(y.dtype)])
-    return z * rows
+    return graph.cut([z * rows])[0]
 
 
 def _products_of(
     f: Any, inputs: Any, argnums: int
-) -> tuple[CalledFunction, Tensor, Tensor, Together]:
-    """Return the function, x, y and v -> J^T v."""
+) -> tuple[CalledFunction, Recorded, Together]:
+    """Return the function, its graph from one x to one y, and v -> J^T v."""
     check_argnum(argnums)
     check_no_transform()
     function = function_or_tensor(f, inputs, argnums)
@@ -262,7 +266,7 @@ def _products_of(
             f"{tuple(x.shape)}; the same shape is needed for a diagonal"
         )
     pull = vjp([y], [x], graph.again)
-    return function, x, y, Together(pull, 1 if graph.alone else None)
+    return function, graph, Together(pull, 1 if graph.alone else None)
 
 
 def _summed(terms: Tensor, batched: bool, lead: int) -> Tensor:

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pullback._graph import keep_grads, reach
+from pullback._graph import (
+    Reach,
+    check_twice,
+    cut_off,
+    keep_grads,
+    reach,
+    refusal_on_the_way,
+)
 from pullback._inputs import (
     call,
     check_inputs,
@@ -81,6 +88,7 @@ class Recorded(NamedTuple):
         used: Which of the xs the ys reach.
         alone: Whether products that run together would be wrong.
         again: Whether the caller may differentiate the products.
+        refusal: Why the products cannot be differentiated, if they might be.
     """
 
     xs: list[Tensor]
@@ -89,11 +97,29 @@ class Recorded(NamedTuple):
     used: list[bool]
     alone: bool
     again: bool
+    refusal: str
 
     @property
     def output(self) -> Any:
         """What f returned."""
         return self.structure.unflatten(self.ys)
+
+    def cut(self, products: Sequence[Tensor]) -> list[Tensor]:
+        """Return the products so that to differentiate them raises, if it must."""
+        if not self.refusal:
+            return list(products)
+        return [cut_off(p, self.refusal) for p in products]
+
+
+def _recorded(
+    xs: list[Tensor],
+    ys: list[Tensor],
+    structure: pytree.TreeSpec,
+    met: Reach,
+    again: bool,
+) -> Recorded:
+    refusal = refusal_on_the_way(ys, xs) if again and met.custom else ""
+    return Recorded(xs, ys, structure, met.used, met.alone, again, refusal)
 
 
 class CalledFunction:
@@ -143,7 +169,7 @@ class CalledFunction:
         met = reach(ys, xs)
         met.check_whole()
         again = outer or (again and met.captured)
-        return Recorded(xs, ys, structure, met.used, met.alone, again)
+        return _recorded(xs, ys, structure, met, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Return the output at xs, and J t."""
@@ -201,7 +227,7 @@ class ComputedTensor(CalledFunction):
         ys, structure = flatten(self.f)
         met = reach(ys, self.xs)
         met.check_whole()
-        return Recorded(self.xs, ys, structure, met.used, met.alone, again)
+        return _recorded(self.xs, ys, structure, met, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Raise ValueError, for there is no function to push tangents through."""
@@ -245,6 +271,7 @@ def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
         x: Tensor = inputs[argnum]
         if not y.requires_grad:
             return torch.zeros_like(x)
+        check_twice([y], [x])
         (found,) = torch.autograd.grad(
             y.reshape(()), x, create_graph=True, materialize_grads=True
         )

@@ -287,6 +287,7 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
             blocks = _columns_on_graph(graph, options)
         if blocks is None:
             blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
+    blocks = [graph.cut(row) for row in blocks]
     return _Found(function.value(graph), graph.structure, blocks, graph.used)
 
 

@@ -15,7 +15,7 @@ from pullback._function import (
     plain_attention,
     stops_at_fused_attention,
 )
-from pullback._graph import reach
+from pullback._graph import check_twice, reach
 from pullback._inputs import (
     check_devices,
     check_no_transform,
@@ -398,7 +398,8 @@ class _JacobianOf(Operator):
         graph = self._graph
         again = graph.again and torch.is_grad_enabled()
         with self._function.keep_grads():
-            return list(pull_through(graph.ys, graph.xs, again)(*vs))
+            found = pull_through(graph.ys, graph.xs, again)(*vs)
+        return graph.cut(found) if again else list(found)
 
     def _push(self, us: Sequence[Tensor]) -> list[Tensor]:
         function = self._function
@@ -429,7 +430,7 @@ class _JacobianOf(Operator):
                 if any(t.is_meta or t.any() for t in tangents) or not self._loses_tangents(
                     us
                 ):
-                    return [t if graph.again else t.detach() for t in tangents]
+                    return graph.cut([t if graph.again else t.detach() for t in tangents])
         return _push_by_pulling(graph, us, function)
 
     def _loses_tangents(self, us: Sequence[Tensor]) -> bool:
@@ -487,7 +488,8 @@ def _push_by_rows(
         found.append(torch.stack(terms).sum(0))
     flat = torch.cat(found) if found else graph.ys[0].new_zeros(0)
     parts = flat.split([y.numel() for y in graph.ys])
-    return [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
+    found = [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
+    return graph.cut(found) if again else found
 
 
 class _HessianOf(Operator):
@@ -516,6 +518,7 @@ class _HessianOf(Operator):
         """Return the graph of the number, and its gradient with a graph."""
         with self._function.keep_grads():
             graph = self._function.record()
+            check_twice(graph.ys, graph.xs)
             name = "y" if self._function.computed else "the output of f"
             slope = _gradient(name, graph.ys, graph.xs)
             reach(slope, graph.xs).check_whole()

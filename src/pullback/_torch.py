@@ -48,6 +48,7 @@ __all__ = [
     "apply_to_rows",
     "asked_by",
     "calls_engine",
+    "cut_by",
     "cotangent_bytes",
     "decomposition",
     "edited_tensors_of",
@@ -610,6 +611,44 @@ def is_freed(node: Node) -> bool:
 def function_of(node: Node) -> Any:
     """Return the class of the custom Function whose backward a node runs, or None."""
     return getattr(node, "_forward_cls", None)
+
+
+#: The code that ``once_differentiable`` puts around any backward.
+_ONCE = torch.autograd.function.once_differentiable(print).__code__
+#: Operators of control flow whose backward computes where no graph, or half of one, is
+#: recorded: second derivatives are zeros, or half of what they are (to 2.13).
+_HALF = ("cond", "while_loop", "scan", "associative_scan", "map")
+
+
+def cut_by(node: Node) -> str:
+    """Return what has no second derivative at a node, and why; else an empty text.
+
+    A custom Function that is marked with ``once_differentiable``, or an operator such as
+    :func:`torch.cond`. ``map`` is differentiated right since it makes its backward when it
+    is asked for. Without the names in here nothing is known to be cut.
+    """
+    function = function_of(node)
+    if function is None:
+        return ""
+    if _is_once_differentiable(function):
+        return f"{function.__qualname__} is marked with once_differentiable"
+    package, _, operator = function.__module__.rpartition(".")
+    if package != "torch._higher_order_ops" or operator not in _HALF:
+        return ""
+    names = getattr(getattr(function.backward, "__code__", None), "co_names", ())
+    if operator == "map" and "create_bw_fn" in names:
+        return ""
+    return f"torch does not differentiate the backward of {operator}"
+
+
+def _is_once_differentiable(function: Any) -> bool:
+    """Tell whether the backward of a custom Function is marked as having no derivative."""
+    for rule in (function.backward, function.vjp):
+        while rule is not None:
+            if getattr(rule, "__code__", None) is _ONCE:
+                return True
+            rule = getattr(rule, "__wrapped__", None)
+    return False
 
 
 def shapes_sent(node: Node) -> list[tuple[int, ...]]:

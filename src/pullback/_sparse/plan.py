@@ -437,7 +437,8 @@ class Sparsity:
             value, used = function.value(graph), graph.used
             y = self._check_output(graph.output)
             chunk_size = 1 if graph.alone else chunk_size
-            sides += [_Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)]
+            side = _Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)
+            sides += [side._replace(cut=graph.cut)]
         if self.mode in ("forward", "both"):
             x = x.contiguous()  # the tangents of an expanded x need room
             push = functools.partial(_push, function, x)
@@ -525,12 +526,14 @@ class _Side(NamedTuple):
         like: What v or t is like: y or x.
         colors: Those whose products are of this kind.
         chunk_size: How many of them go together.
+        cut: What they go through, so that to differentiate them raises if it must.
     """
 
     product: Callable[[Tensor], tuple[Tensor, ...]]
     like: Tensor
     colors: range
     chunk_size: ChunkSize
+    cut: Callable[[Sequence[Tensor]], list[Tensor]] = list
 
     def products(self, plan: Sparsity) -> list[Tensor]:
         """Return one product for each colour, flat, in as many pieces as chunks."""
@@ -541,7 +544,7 @@ class _Side(NamedTuple):
         for start in range(self.colors.start, self.colors.stop, size):
             seeds = plan.seeds(self.like, start, start + size)
             parts.append(take([seeds])[0].reshape(-1))
-        return parts or [self.like.new_zeros(0)]
+        return self.cut(parts or [self.like.new_zeros(0)])
 
 
 def _push(function: CalledFunction, x: Tensor, t: Tensor) -> tuple[Tensor]:
