@@ -176,7 +176,9 @@ def test_diagonals_and_plans_are_not_differentiated_wrongly():
     def f(x):
         return Doubled.apply(x) + x**3
 
-    plan = pullback.Sparsity.from_pattern(np.eye(6), input_shape=(2, 3), output_shape=(2, 3))
+    plan = pullback.Sparsity.from_pattern(
+        np.eye(6), input_shape=(2, 3), output_shape=(2, 3)
+    )
     for found in (
         pullback.diagonal(f, x),
         pullback.diagonal(f, x, samples=1).value,

@@ -27,6 +27,7 @@ from pullback._inputs import (
     flatten,
     jvp,
     leaf_of,
+    unflatten,
     untouched,
 )
 from pullback._torch import pytree
@@ -102,7 +103,7 @@ class Recorded(NamedTuple):
     @property
     def output(self) -> Any:
         """What f returned."""
-        return self.structure.unflatten(self.ys)
+        return unflatten(self.ys, self.structure)
 
     def cut(self, products: Sequence[Tensor]) -> list[Tensor]:
         """Return the products so that to differentiate them raises, if it must."""
@@ -163,7 +164,7 @@ class CalledFunction:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in self.xs)
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in self.xs]
-        with torch.enable_grad():
+        with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(self(*xs, copied=True))
         met = reach(ys, xs)
@@ -180,14 +181,16 @@ class CalledFunction:
         """Return the output, without a graph that the caller would not have."""
         if recorded.again:
             return recorded.output
-        return recorded.structure.unflatten([y.detach() for y in recorded.ys])
+        return unflatten([y.detach() for y in recorded.ys], recorded.structure)
 
     def like_inputs(self, leaves: Sequence[Any]) -> Any:
         """Return one thing for each of the xs in the structure of the inputs."""
-        return pytree.tree_unflatten(list(leaves), self._structure)
+        return unflatten(leaves, self._structure)
 
     def check_used(self, used: Sequence[bool]) -> None:
         """Raise RuntimeError if no output depends on some input."""
+        if all(used):
+            return
         left = iter(used)
         for i in self.indices:
             of_input = [next(left) for _ in pytree.tree_leaves(self.inputs[i])]

@@ -243,12 +243,16 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
             kinds[type(node)] = node
         else:
             captured = True
-    names = {kind.__name__ for kind in kinds}
-    own = [node for kind, node in kinds.items() if issubclass(kind, BackwardCFunction)]
-    cut = _refusal("its backward is marked with once_differentiable") if CUT in names else ""
-    cut = next((node.refusal for node in own if function_of(node) is _Cut), cut)
-    alone = not ALONE.isdisjoint(names)
-    return Reach([end in seen for end in ends], captured, alone, bool(own), cut)
+    alone, custom, cut = False, False, ""
+    for kind, node in kinds.items():
+        name = kind.__name__
+        alone = alone or name in ALONE
+        if name == CUT:
+            cut = cut or _refusal("its backward is marked with once_differentiable")
+        elif issubclass(kind, BackwardCFunction):
+            custom = True
+            cut = node.refusal if function_of(node) is _Cut else cut
+    return Reach([end in seen for end in ends], captured, alone, custom, cut)
 
 
 def check_twice(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
@@ -282,7 +286,7 @@ def _refusal(reason: str) -> str:
 def cut_off(t: Tensor, refusal: str) -> Tensor:
     """Return t, from which no gradient comes back, but an error."""
     tip = t.new_zeros((), requires_grad=True)  # for t, cut off, may have no graph
-    found: Tensor = _Cut.apply(t, tip, refusal)
+    found: Tensor = _Cut.apply(t, tip, refusal)  # type: ignore[no-untyped-call]
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from pullback._inputs import (
     flatten,
     leaf_of,
     named_tensors,
+    unflatten,
     untouched,
 )
 from pullback._products import (
@@ -259,7 +260,7 @@ def dense(
     if not options.allow_unused:
         function.check_used(found.used)
     rows = [function.like_inputs(row) for row in found.blocks]
-    return found.value, found.structure.unflatten(rows)
+    return found.value, unflatten(rows, found.structure)
 
 
 class _Found(NamedTuple):
@@ -279,38 +280,37 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
     if options.chunk_size == "auto":
         options = options._replace(bytes_each=bytes_on_the_way(ys))
     elif options.chunk_size is None and not graph.again:
-        options = options._replace(fastest=fastest_count(ys, xs, options))
+        fastest = fastest_count(ys, xs, options)
+        options = options._replace(fastest=fastest) if fastest else options
 
     blocks = None
-    with _say_size_if_out_of_memory(ys, xs, options):
+    try:
         if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
             blocks = _columns_on_graph(graph, options)
         if blocks is None:
             blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
+    except RuntimeError as error:
+        _say_size_if_out_of_memory(error, ys, xs, options)
+        raise
     blocks = [graph.cut(row) for row in blocks]
     return _Found(function.value(graph), graph.structure, blocks, graph.used)
 
 
-@contextmanager
 def _say_size_if_out_of_memory(
-    ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
-) -> Iterator[None]:
+    error: RuntimeError, ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
+) -> None:
     """Say how large J is where there is no memory for it."""
-    try:
-        yield
-    except RuntimeError as error:
-        full = re.search("can't allocate memory|not enough memory", str(error))
-        if full or isinstance(error, torch.OutOfMemoryError):
-            m, n = numbers_in(ys, options), numbers_in(xs, options)
-            batch = f"{len(xs[0])} x " if options.batched else ""
-            size = m * n * (len(xs[0]) if options.batched else 1) * xs[0].element_size()
-            error.add_note(
-                f"pullback: J has {batch}{m} x {n} numbers, {size / 1e9:.3g} GB, and no "
-                "memory was left. batched=True leaves out the zeros between samples where "
-                "f treats each on its own; pullback.sparsity, those that it finds; "
-                "pullback.jacobian_operator gives products, and J is never formed"
-            )
-        raise
+    full = re.search("can't allocate memory|not enough memory", str(error))
+    if full or isinstance(error, torch.OutOfMemoryError):
+        m, n = numbers_in(ys, options), numbers_in(xs, options)
+        batch = f"{len(xs[0])} x " if options.batched else ""
+        size = m * n * (len(xs[0]) if options.batched else 1) * xs[0].element_size()
+        error.add_note(
+            f"pullback: J has {batch}{m} x {n} numbers, {size / 1e9:.3g} GB, and no "
+            "memory was left. batched=True leaves out the zeros between samples where "
+            "f treats each on its own; pullback.sparsity, those that it finds; "
+            "pullback.jacobian_operator gives products, and J is never formed"
+        )
 
 
 def _has_cheaper_columns(ys: list[Tensor], xs: list[Tensor], options: Options) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import os
 import sys
 import threading
@@ -48,8 +49,8 @@ __all__ = [
     "apply_to_rows",
     "asked_by",
     "calls_engine",
-    "cut_by",
     "cotangent_bytes",
+    "cut_by",
     "decomposition",
     "edited_tensors_of",
     "forward_level",
@@ -167,6 +168,7 @@ LEVELS = (
     "_add_batch_dim",
     "_remove_batch_dim",
 )
+_LEVELS = operator.attrgetter(*LEVELS)
 
 
 def apply_to_rows(
@@ -178,15 +180,17 @@ def apply_to_rows(
     arguments, which takes longer than a small product. (Not ``is_grads_batched``, whose
     older vmap takes many operations one by one.) Without it that function is called.
     """
-    if not all(hasattr(_functorch, name) for name in LEVELS):
+    try:
+        enter, leave, add, remove = _LEVELS(_functorch)
+    except AttributeError:
         return torch.func.vmap(product, randomness="same")(*seeds)
     count = seeds[0].shape[0]
-    level = _functorch._vmap_increment_nesting(count, "same")
+    level = enter(count, "same")
     try:
-        rows = product(*[_functorch._add_batch_dim(seed, 0, level) for seed in seeds])
-        return tuple([_functorch._remove_batch_dim(r, level, count, 0) for r in rows])
+        rows = product(*[add(seed, 0, level) for seed in seeds])
+        return tuple([remove(r, level, count, 0) for r in rows])
     finally:
-        _functorch._vmap_decrement_nesting()
+        leave()
 
 
 def in_transform() -> bool:
@@ -632,13 +636,13 @@ def cut_by(node: Node) -> str:
         return ""
     if _is_once_differentiable(function):
         return f"{function.__qualname__} is marked with once_differentiable"
-    package, _, operator = function.__module__.rpartition(".")
-    if package != "torch._higher_order_ops" or operator not in _HALF:
+    package, _, name = function.__module__.rpartition(".")
+    if package != "torch._higher_order_ops" or name not in _HALF:
         return ""
     names = getattr(getattr(function.backward, "__code__", None), "co_names", ())
-    if operator == "map" and "create_bw_fn" in names:
+    if name == "map" and "create_bw_fn" in names:
         return ""
-    return f"torch does not differentiate the backward of {operator}"
+    return f"torch does not differentiate the backward of {name}"
 
 
 def _is_once_differentiable(function: Any) -> bool:
