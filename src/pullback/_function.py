@@ -49,6 +49,37 @@ def function_or_tensor(
     return CalledFunction(f, inputs, argnums)
 
 
+def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return f without what it returns beside its output, and what was beside at each call.
+
+    Raises:
+        TypeError: f is no function. The function that comes back raises it where f returns
+            no tuple of two.
+    """
+    if not callable(f) or isinstance(f, Tensor):
+        raise TypeError(
+            f"f is {type(f).__name__} and has_aux is True; a function is needed"
+        )
+    kept: list[Any] = []
+
+    def alone(*args: Any) -> Any:
+        output = f(*args)
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise TypeError(
+                f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
+                "the output and what goes with it, is needed"
+            )
+        kept.append(output[1])
+        return output[0]
+
+    return alone, kept
+
+
+def detached(aux: Any) -> Any:
+    """Return aux with its tensors off their graphs."""
+    return pytree.tree_map_only(Tensor, Tensor.detach, aux)
+
+
 def without_fused_attention(compute: Callable[[], T]) -> T:
     """Return ``compute()``, with attention in plain operations where that is needed.
 

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction, Recorded, function_or_tensor
+from pullback._function import (
+    CalledFunction,
+    Recorded,
+    detached,
+    function_or_tensor,
+    without_aux,
+)
 from pullback._graph import bytes_on_the_way, reach
 from pullback._inputs import (
     ChunkSize,
@@ -207,22 +213,7 @@ def _with_aux(
     f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...], options: Options
 ) -> tuple[Any, Any, Any]:
     """Return the value, J, and what f returns beside the value at its inputs."""
-    if not callable(f) or isinstance(f, Tensor):
-        raise TypeError(
-            f"f is {type(f).__name__} and has_aux is True; a function is needed"
-        )
-    kept: list[Any] = []
-
-    def alone(*args: Any) -> Any:
-        output = f(*args)
-        if not isinstance(output, tuple) or len(output) != 2:
-            raise TypeError(
-                f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
-                "the output and what goes with it, is needed"
-            )
-        kept.append(output[1])
-        return output[0]
-
+    alone, kept = without_aux(f)
     value, J = dense(alone, inputs, argnums, options)
     if options.mode == "forward" or in_transform():  # what was kept may be of a transform
         with untouched():
@@ -231,7 +222,7 @@ def _with_aux(
     else:
         aux = kept[0]
     if not any(y.requires_grad for y in pytree.tree_leaves(value)):
-        aux = pytree.tree_map_only(Tensor, Tensor.detach, aux)
+        aux = detached(aux)
     return value, J, aux
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 from pullback._function import (
     CalledFunction,
     Recorded,
+    detached,
     function_or_tensor,
     plain_attention,
     stops_at_fused_attention,
+    without_aux,
 )
 from pullback._graph import check_twice, reach
 from pullback._inputs import (
@@ -38,6 +40,7 @@ def vjp(
     *inputs: Any,
     v: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the vector-Jacobian product :math:`J^\top v`, in the shape of x.
 
@@ -49,6 +52,7 @@ def vjp(
         *inputs: What f is called with, as for :func:`jacobian`.
         v: The cotangent: in the structure and shapes of y. It is taken in y's dtype.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of x, on its device, zero where y does not
@@ -66,6 +70,8 @@ def vjp(
         >>> pullback.vjp(f, x, v=torch.tensor([10.0, 1.0]))
         tensor([12., 14., 16.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J.T, "v", v)
     return _JacobianOf(f, inputs, argnums).T.product("v", v)
 
 
@@ -74,6 +80,7 @@ def jvp(
     *inputs: Any,
     u: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the Jacobian-vector product :math:`Ju`, in the shape of y.
 
@@ -88,6 +95,7 @@ def jvp(
         *inputs: What f is called with.
         u: The tangent: in the structure and shapes of x. It is taken in x's dtype.
         argnums: The input, or the inputs, that move.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of y. It is differentiable again, unless
@@ -105,6 +113,8 @@ def jvp(
         >>> pullback.jvp(f, x, u=torch.tensor([0.0, 0.0, 1.0]))
         tensor([1., 6.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J, "u", u)
     return _JacobianOf(f, inputs, argnums).product("u", u)
 
 
@@ -113,6 +123,7 @@ def hvp(
     *inputs: Any,
     u: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the Hessian-vector product :math:`Hu`, in the shape of x.
 
@@ -127,6 +138,7 @@ def hvp(
         *inputs: What f is called with, as for :func:`jacobian`.
         u: A direction: in the structure and shapes of x.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of x.
@@ -150,6 +162,8 @@ def hvp(
         >>> pullback.hvp(loss, w, u=u).detach()
         tensor([0., 6.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _HessianOf(f, inputs, argnums), lambda H: H, "u", u)
     return _HessianOf(f, inputs, argnums).product("u", u)
 
 
@@ -250,6 +264,14 @@ def gauss_newton_operator(
         tensor([ 4., 16.])
     """
     return _GaussNewtonOf(f, inputs, argnums, loss)
+
+
+def _beside(f: Any, make: Any, side: Callable[[Any], Operator], name: str, u: Any) -> Any:
+    """Return the product, and what f returned beside its output at the inputs."""
+    alone, kept = without_aux(f)
+    operator = make(alone)
+    found = side(operator).product(name, u)  # which may call f with tangents
+    return found, kept[0] if operator.again else detached(kept[0])
 
 
 class Operator:
@@ -394,6 +416,11 @@ class _JacobianOf(Operator):
             self._pull,
         )
 
+    @property
+    def again(self) -> bool:
+        """Whether the products may be differentiated."""
+        return self._graph.again
+
     def _pull(self, vs: Sequence[Tensor]) -> list[Tensor]:
         graph = self._graph
         again = graph.again and torch.is_grad_enabled()
@@ -502,6 +529,11 @@ class _HessianOf(Operator):
         self._graph, self._slope = self._differentiated()
         side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
+
+    @property
+    def again(self) -> bool:
+        """Whether the products may be differentiated."""
+        return self._graph.again
 
     def through(self, us: Sequence[Tensor]) -> list[Tensor]:
         """Return H u."""
