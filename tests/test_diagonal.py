@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from functions import numbers
+from functions import noting, numbers
 
 import pullback
 
@@ -184,3 +184,118 @@ def test_laplacian_of_samples_asks_for_batched():
         pullback.laplacian(lambda X: X.sum(1, keepdim=True), numbers(5, 6))
     with pytest.raises(ValueError, match=r"shape \(5, 6\); \(B,\), a number"):
         pullback.laplacian(torch.sin, numbers(5, 6), batched=True)
+
+
+def of_a_dict(p):
+    return {"a": p["a"] * p["b"].sum(), "b": p["b"] ** 2 + p["a"].prod()}
+
+
+P = {
+    "a": torch.tensor([1.0, 2.0], dtype=torch.float64),
+    "b": torch.tensor([[3.0], [-1.0], [2.0]], dtype=torch.float64),
+}
+
+
+def test_of_dicts():
+    found = pullback.diagonal(of_a_dict, P)
+    close(found, {"a": P["b"].sum().expand(2), "b": 2 * P["b"]})
+    close(pullback.divergence(of_a_dict, P), sum(t.sum() for t in found.values()))
+    estimate = pullback.diagonal(of_a_dict, P, samples=4000)
+    assert estimate.value.keys() == estimate.error.keys() == P.keys()
+    for name in P:
+        gap = (estimate.value[name] - found[name]).abs()
+        assert (gap <= 5 * estimate.error[name] + 1e-12).all()
+    with pytest.raises(ValueError, match=r"has shape \(3, 1\), \(2,\) and inputs"):
+        pullback.diagonal(lambda p: {"a": p["b"], "b": p["a"]}, P)
+
+
+def test_laplacians_by_parameters():
+    torch.manual_seed(0)  # which weights is no matter
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1)
+    ).double()
+    x = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(2, 3)
+    params = dict(model.named_parameters())
+
+    def loss(params):
+        return (torch.func.functional_call(model, params, (x,)) ** 2).sum()
+
+    H = pullback.hessian(loss, params)
+    trace = sum(H[name][name].reshape(p.numel(), -1).trace() for name, p in params.items())
+    close(pullback.laplacian(loss, params), trace)
+    close(pullback.laplacian(loss(params), params), trace)
+    for f in (loss, loss(params)):
+        found = pullback.laplacian(f, params, samples=500)
+        assert (found.value - trace).abs() <= 5 * found.error
+    assert all(p.grad is None for p in params.values())
+
+    def each(x):
+        return x["a"][:, 0] ** 3 * x["b"].prod(1) ** 2
+
+    X = {"a": x[:, :1], "b": x}
+    close(
+        pullback.laplacian(each, X, batched=True),
+        torch.stack(
+            [
+                pullback.laplacian(lambda s: each(s).sum(), one)
+                for one in ({k: t[i : i + 1] for k, t in X.items()} for i in range(2))
+            ]
+        ),
+    )
+
+
+def ring(x):
+    return x.roll(1) * x.sin() + x.roll(-1)
+
+
+def test_a_plan_makes_the_diagonal_of_few_products():
+    x = torch.linspace(-1, 1, 20_000, dtype=torch.float64)
+    plan = pullback.sparsity(ring, x, mode="reverse")
+    seeds = []
+    gradient = noting(seeds)
+    expected = x.roll(1) * x.cos()
+    found = pullback.diagonal(lambda x: gradient.apply(ring(x)), x, plan=plan)
+    close(found, expected)
+    assert 1 <= len(seeds) <= plan.n_colors <= 4
+    close(pullback.divergence(ring, x, plan=plan), expected.sum())
+    y = x.clone().requires_grad_()
+    total = pullback.divergence(ring(y), y, plan=plan)
+    (slope,) = torch.autograd.grad(total, y)
+    close(slope, x.cos().roll(-1) - x.roll(1) * x.sin())
+
+
+def test_a_plan_makes_the_laplacian_of_few_products():
+    def energy(x):
+        return (x.roll(1) * x**2).sum()
+
+    x = torch.linspace(-1, 1, 60, dtype=torch.float64)
+    plan = pullback.sparsity(energy, x, hessian=True)
+    close(pullback.laplacian(energy, x, plan=plan), 2 * x.sum())
+
+    def each(X):
+        return X[:, 0] ** 2 * X[:, 1]
+
+    X = x.reshape(30, 2)
+    plan = pullback.sparsity(lambda X: each(X).sum(), X, hessian=True)
+    close(pullback.laplacian(each, X, batched=True, plan=plan), 2 * X[:, 1])
+
+
+def test_plans_that_do_not_fit():
+    x = torch.ones(4)
+    plan = pullback.sparsity(ring, x)
+    curved = pullback.sparsity(lambda x: (x**3).sum(), x, hessian=True)
+    for kind, error, message, ask in (
+        ("diagonal", ValueError, "samples and plan", {"plan": plan, "samples": 2}),
+        ("diagonal", TypeError, "plan is a Tensor", {"plan": x}),
+        ("divergence", ValueError, "hessian=False is needed", {"plan": curved}),
+        ("divergence", ValueError, "samples and plan", {"plan": plan, "samples": 2}),
+    ):
+        with pytest.raises(error, match=message):
+            getattr(pullback, kind)(ring, x, **ask)
+    with pytest.raises(ValueError, match="hessian=True is needed"):
+        pullback.laplacian(lambda x: (x**3).sum(), x, plan=plan)
+    with pytest.raises(ValueError, match=r"argnums is 1 and the plan is for inputs\[0\]"):
+        pullback.diagonal(lambda x, y: ring(x) + y, x, x, argnums=1, plan=plan)
+    short = pullback.sparsity(lambda x: x[1:], x)
+    with pytest.raises(ValueError, match="the same shape is needed for a diagonal"):
+        pullback.diagonal(lambda x: x[1:], x, plan=short)

@@ -119,3 +119,149 @@ def test_what_is_not_cut_is_differentiated_twice():
     scale = Doubled.apply(torch.ones(2, 3, dtype=torch.float64))  # of a constant
     H = pullback.hessian(lambda x: (scale * x**2).sum(), X)
     close(H.reshape(6, 6), 4 * torch.eye(6, dtype=H.dtype))
+
+
+class Wrapped(Doubled):
+    """Doubled, with what the decorators of torch.amp put around it."""
+
+    forward = staticmethod(torch.amp.custom_fwd(Doubled.forward, device_type="cpu"))
+    backward = staticmethod(torch.amp.custom_bwd(Doubled.backward, device_type="cpu"))
+
+
+SECOND = {
+    "hessian": lambda f, x: pullback.hessian(f, x),
+    "of some": lambda f, x: pullback.hessian(f, x, chunk_size=1),
+    "hvp": lambda f, x: pullback.hvp(f, x, u=torch.ones_like(x)),
+    "laplacian": lambda f, x: pullback.laplacian(f, x),
+    "estimate": lambda f, x: pullback.laplacian(f, x, samples=2),
+    "operator": lambda f, x: pullback.hessian_operator(f, x),
+    "plan": lambda f, x: pullback.Sparsity.from_pattern(
+        np.eye(x.numel()), input_shape=x.shape, hessian=True
+    ).hessian(f, x),
+    "jacobian of jacobian": lambda f, x: pullback.jacobian(
+        lambda x: pullback.jacobian(f, x), x, allow_unused=True
+    ),
+    "jacobian of vjp": lambda f, x: pullback.jacobian(
+        lambda x: pullback.vjp(f, x, v=torch.ones_like(f(x))), x, allow_unused=True
+    ),
+    "jacobian of jvp": lambda f, x: pullback.jacobian(
+        lambda x: pullback.jvp(f, x, u=torch.ones_like(x)), x, allow_unused=True
+    ),
+    "backward": lambda f, x: (
+        pullback.jacobian(f, x.clone().requires_grad_()).sum().backward()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+@pytest.mark.parametrize("function", [Doubled, Wrapped])
+@pytest.mark.parametrize("more", [False, True])
+def test_of_a_sum_whose_cotangent_is_constant(name, function, more):
+    def f(x):
+        y = function.apply(x).sum()
+        return y + (x**3).sum() if more else y
+
+    own = f"{function.__name__} is marked with once_differentiable"
+    with pytest.raises(RuntimeError, match=own):
+        SECOND[name](f, X)
+    x = X.clone().requires_grad_()
+    if name in ("hessian", "hvp", "laplacian", "operator"):
+        with pytest.raises(RuntimeError, match=own):
+            SECOND[name](f(x), x)
+
+
+def test_diagonals_and_plans_are_not_differentiated_wrongly():
+    x = X.clone().requires_grad_()
+
+    def f(x):
+        return Doubled.apply(x) + x**3
+
+    plan = pullback.Sparsity.from_pattern(
+        np.eye(6), input_shape=(2, 3), output_shape=(2, 3)
+    )
+    for found in (
+        pullback.diagonal(f, x),
+        pullback.diagonal(f, x, samples=1).value,
+        plan.jacobian(f, x).values(),
+    ):
+        close(found.detach().flatten(), (2 + 3 * X**2).flatten())
+        with pytest.raises(RuntimeError, match="marked with once_differentiable"):
+            found.sum().backward()
+
+
+def test_a_mark_elsewhere_is_no_matter():
+    w = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+
+    def f(x):  # a parameter's, that leads to no x, and an output that is not asked for
+        return (Doubled.apply(w) * x**2).sum()
+
+    H = pullback.hessian(f, X).detach()
+    close(H.reshape(6, 6), 4 * torch.eye(6, dtype=H.dtype))
+    close(pullback.hvp(f, X, u=U).detach(), 4 * U)
+    with torch.no_grad():
+        assert not pullback.jacobian(lambda x: Doubled.apply(x), X).requires_grad
+    assert not pullback.jacobian(lambda x: Doubled.apply(x), X).requires_grad
+
+
+def through_cond(x):
+    return torch.cond(x.sum() > 9, lambda x: x**2, lambda x: x**3, (x,))
+
+
+def through_while_loop(x):
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def body(i, a):
+        return i + 1, a * a
+
+    return while_loop(lambda i, a: i < 2, body, (torch.tensor(0), x))[1]
+
+
+def through_scan(x):
+    from torch._higher_order_ops.scan import scan
+
+    start = torch.ones((), dtype=x.dtype)
+    return scan(lambda c, e: (c * e, c * e), start, x.flatten())[1]
+
+
+@pytest.mark.parametrize("loop", [through_cond, through_while_loop, through_scan])
+def test_control_flow_is_refused_and_not_halved(loop):
+    name = loop.__name__.removeprefix("through_")
+
+    def f(x):
+        return loop(x).sum() + (x**3).sum()
+
+    try:
+        slope = pullback.jacobian(f, X)
+    except (ImportError, RuntimeError, NotImplementedError) as error:
+        pytest.skip(f"this release has no derivative of {name}: {error}")
+    close(slope, by_differences(f, X), rtol=1e-6, atol=1e-6)
+    for ask in (pullback.hessian, pullback.hessian_operator):
+        with pytest.raises(RuntimeError, match=f"the backward of {name}"):
+            ask(f, X)
+    if name == "cond":  # alone, whose slope has no graph at all
+        with pytest.raises(RuntimeError, match=f"the backward of {name}"):
+            pullback.hessian(lambda x: loop(x).sum(), X)
+
+
+def by_differences(f, x):
+    step, found = 1e-6, torch.zeros_like(x)
+    for i in range(x.numel()):
+        e = torch.zeros_like(x)
+        e.view(-1)[i] = step
+        found.view(-1)[i] = (f(x + e) - f(x - e)) / (2 * step)
+    return found
+
+
+def test_map_has_second_derivatives():
+    operator = pytest.importorskip("torch._higher_order_ops.map").map
+
+    def f(x):
+        return operator(lambda r, w: (r * w).sin(), x * x, x[0] ** 2).pow(3).sum()
+
+    def plain(x):
+        return torch.stack([(r * x[0] ** 2).sin() for r in x * x]).pow(3).sum()
+
+    try:
+        close(pullback.hessian(f, X), pullback.hessian(plain, X))
+    except RuntimeError as error:  # as in releases in which they would be zeros
+        assert "the backward of map" in str(error)

@@ -1119,3 +1119,58 @@ def test_sets_that_are_kept_once_are_those_of_each_element(data):
         assert np.array_equal(index_sets.matrix(sets).toarray(), wanted), name
         assert np.array_equal(index_sets.changing(sets), wanted.any(1)), name
         assert (sets.any, sets.rows) == (wanted.any(), len(wanted)), name
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    from pullback import _sparsity
+
+    monkeypatch.setattr(_sparsity, "LARGE", 12)
+    monkeypatch.setattr(_sparsity, "WIDE", 2)
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+@pytest.mark.parametrize(("m", "n"), [(3, 5), (5, 3)])
+def test_a_large_dense_jacobian_is_not_followed(all_are_large, tmp_path, mode, m, n):
+    W = torch.linspace(1, 2, m * n, dtype=torch.float64).reshape(m, n)
+    x = torch.linspace(-1, 1, n, dtype=torch.float64)
+    f = torch.nn.Tanh()
+    plan = pullback.sparsity(lambda x: f(W @ x), x, mode=mode)
+    assert plan.mode == (
+        "forward" if mode == "forward" or (mode == "auto" and n < m) else "reverse"
+    )
+    assert plan.assumed_dense == ("f, by rows drawn by lot",)
+    assert "15 of 15" in repr(plan)
+    assert "pattern" not in vars(plan)  # it is made when it is asked for
+    J = plan.jacobian(lambda x: f(W @ x), x, verify=True)
+    torch.testing.assert_close(J.to_dense(), torch.func.jacrev(lambda x: f(W @ x))(x))
+    assert plan.pattern.to_dense().all()
+    torch.save(plan, tmp_path / "plan.pt")
+    again = torch.load(tmp_path / "plan.pt")
+    assert torch.equal(again.jacobian(lambda x: f(W @ x), x).to_dense(), J.to_dense())
+
+
+def test_one_row_with_a_zero_is_enough_to_follow_a_large_function(all_are_large):
+    W = torch.ones(6, 6).triu()
+    plan = pullback.sparsity(lambda x: W @ x, torch.ones(6))
+    assert plan.pattern.values().numel() == 21
+    assert plan.assumed_dense == ()
+
+
+def test_a_network_of_images_is_called_dense_early():
+    torch.manual_seed(0)  # which weights is no matter
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 7, 4, 3),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3, 2, 1),
+        torch.nn.AdaptiveAvgPool2d(4),
+        torch.nn.Flatten(),
+        torch.nn.Linear(128, 400),
+    )
+    x = torch.randn(1, 3, 128, 128)
+    before = net[1].running_mean.clone()
+    plan = pullback.sparsity(net, x)
+    assert torch.equal(net[1].running_mean, before)
+    assert plan.n_colors == 400
+    assert "pattern" not in vars(plan)

@@ -396,6 +396,20 @@ def test_what_runs_now():
     assert _torch.shapes_sent(torch.stack([x, x[0].expand(3)]).grad_fn) == [(3,), (3,)]
 
 
+def test_what_has_no_second_derivative():
+    class Marked(Twice):
+        backward = staticmethod(torch.autograd.function.once_differentiable(print))
+
+    class ByVjp(Twice):
+        vjp = Marked.backward
+
+    x = X.clone().requires_grad_()
+    assert _torch.cut_by(x.sin().grad_fn) == _torch.cut_by(Twice.apply(x).grad_fn) == ""
+    for function in (Marked, ByVjp):
+        said = _torch.cut_by(function.apply(x).grad_fn)
+        assert said == f"{function.__qualname__} is marked with once_differentiable"
+
+
 def test_what_a_gradient_is_asked_for():
     x, v = X.clone().requires_grad_(), X.clone()
     y = Twice.apply(x)

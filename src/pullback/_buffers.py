@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
 from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -35,8 +35,7 @@ PATIENCE = 20
 PLAIN = (Tensor, str, bytes, int, float, complex, bool, type, ModuleType, type(None))
 
 
-@contextmanager
-def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
+def own_buffers(f: Callable[..., Any]) -> AbstractContextManager[None]:
     """Give the modules in training mode that f calls copies of their buffers meanwhile.
 
     Found are f itself, and those in its closure, its defaults, the globals that it names,
@@ -46,9 +45,14 @@ def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
     that were lent last, and the last thread to end gives the caller's back. In forward
     mode, and in transforms, they take turns; beside one in reverse mode torch may raise.
     """
+    modules = list(training_modules(f))
+    return _lent_to(modules) if modules else nullcontext()
+
+
+@contextmanager
+def _lent_to(modules: Sequence[Module]) -> Iterator[None]:
     lent: list[tuple[Module, str, Tensor]] = []
     copies: dict[int, Tensor] = {}  # what two modules share, they share
-    modules = list(training_modules(f))
     compiled = [
         (name, b, b.clone())
         for module in modules
@@ -198,10 +202,11 @@ def _held_by_function(f: FunctionType) -> Iterable[object]:
     return held
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that code and the functions in it look up."""
+@lru_cache(maxsize=256)
+def _names_in(code: CodeType) -> tuple[str, ...]:
+    """Return the names that code and the functions in it look up."""
     inner = (_names_in(c) for c in code.co_consts if isinstance(c, CodeType))
-    return chain(code.co_names, *inner)
+    return (*code.co_names, *chain.from_iterable(inner))
 
 
 def _is_other(module: str) -> bool:

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pullback._graph import keep_grads, reach
+from pullback._graph import (
+    Reach,
+    check_twice,
+    cut_off,
+    keep_grads,
+    reach,
+    refusal_on_the_way,
+)
 from pullback._inputs import (
     call,
     check_inputs,
@@ -20,6 +27,7 @@ from pullback._inputs import (
     flatten,
     jvp,
     leaf_of,
+    unflatten,
     untouched,
 )
 from pullback._torch import pytree
@@ -39,6 +47,37 @@ def function_or_tensor(
     if isinstance(f, Tensor):
         return ComputedTensor(f, inputs, argnums)
     return CalledFunction(f, inputs, argnums)
+
+
+def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return f without what it returns beside its output, and what was beside at each call.
+
+    Raises:
+        TypeError: f is no function. The function that comes back raises it where f returns
+            no tuple of two.
+    """
+    if not callable(f) or isinstance(f, Tensor):
+        raise TypeError(
+            f"f is {type(f).__name__} and has_aux is True; a function is needed"
+        )
+    kept: list[Any] = []
+
+    def alone(*args: Any) -> Any:
+        output = f(*args)
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise TypeError(
+                f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
+                "the output and what goes with it, is needed"
+            )
+        kept.append(output[1])
+        return output[0]
+
+    return alone, kept
+
+
+def detached(aux: Any) -> Any:
+    """Return aux with its tensors off their graphs."""
+    return pytree.tree_map_only(Tensor, Tensor.detach, aux)
 
 
 def without_fused_attention(compute: Callable[[], T]) -> T:
@@ -81,6 +120,7 @@ class Recorded(NamedTuple):
         used: Which of the xs the ys reach.
         alone: Whether products that run together would be wrong.
         again: Whether the caller may differentiate the products.
+        refusal: Why the products cannot be differentiated, if they might be.
     """
 
     xs: list[Tensor]
@@ -89,11 +129,29 @@ class Recorded(NamedTuple):
     used: list[bool]
     alone: bool
     again: bool
+    refusal: str
 
     @property
     def output(self) -> Any:
         """What f returned."""
-        return self.structure.unflatten(self.ys)
+        return unflatten(self.ys, self.structure)
+
+    def cut(self, products: Sequence[Tensor]) -> list[Tensor]:
+        """Return the products so that to differentiate them raises, if it must."""
+        if not self.refusal:
+            return list(products)
+        return [cut_off(p, self.refusal) for p in products]
+
+
+def _recorded(
+    xs: list[Tensor],
+    ys: list[Tensor],
+    structure: pytree.TreeSpec,
+    met: Reach,
+    again: bool,
+) -> Recorded:
+    refusal = refusal_on_the_way(ys, xs) if again and met.custom else ""
+    return Recorded(xs, ys, structure, met.used, met.alone, again, refusal)
 
 
 class CalledFunction:
@@ -137,13 +195,13 @@ class CalledFunction:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in self.xs)
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in self.xs]
-        with torch.enable_grad():
+        with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(self(*xs, copied=True))
         met = reach(ys, xs)
         met.check_whole()
         again = outer or (again and met.captured)
-        return Recorded(xs, ys, structure, met.used, met.alone, again)
+        return _recorded(xs, ys, structure, met, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Return the output at xs, and J t."""
@@ -154,14 +212,16 @@ class CalledFunction:
         """Return the output, without a graph that the caller would not have."""
         if recorded.again:
             return recorded.output
-        return recorded.structure.unflatten([y.detach() for y in recorded.ys])
+        return unflatten([y.detach() for y in recorded.ys], recorded.structure)
 
     def like_inputs(self, leaves: Sequence[Any]) -> Any:
         """Return one thing for each of the xs in the structure of the inputs."""
-        return pytree.tree_unflatten(list(leaves), self._structure)
+        return unflatten(leaves, self._structure)
 
     def check_used(self, used: Sequence[bool]) -> None:
         """Raise RuntimeError if no output depends on some input."""
+        if all(used):
+            return
         left = iter(used)
         for i in self.indices:
             of_input = [next(left) for _ in pytree.tree_leaves(self.inputs[i])]
@@ -201,7 +261,7 @@ class ComputedTensor(CalledFunction):
         ys, structure = flatten(self.f)
         met = reach(ys, self.xs)
         met.check_whole()
-        return Recorded(self.xs, ys, structure, met.used, met.alone, again)
+        return _recorded(self.xs, ys, structure, met, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Raise ValueError, for there is no function to push tangents through."""
@@ -245,6 +305,7 @@ def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
         x: Tensor = inputs[argnum]
         if not y.requires_grad:
             return torch.zeros_like(x)
+        check_twice([y], [x])
         (found,) = torch.autograd.grad(
             y.reshape(()), x, create_graph=True, materialize_grads=True
         )

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from torch import Tensor, no_grad
+from torch.autograd.function import BackwardCFunction, Function
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 
@@ -17,6 +18,8 @@ from pullback._torch import (
     accumulated_leaf,
     all_tensors,
     cotangent_bytes,
+    cut_by,
+    function_of,
     part_of_torch,
     saved_tensors_of,
     tensor_hooks,
@@ -195,23 +198,20 @@ class Reach(NamedTuple):
         used: Which xs the ys reach.
         captured: Whether they reach another leaf.
         alone: Whether a node gives wrong products when several run together.
-        cut: Whether they come from a backward that ``once_differentiable`` cuts off.
+        custom: Whether they come through a ``torch.autograd.Function``.
+        cut: By what they are cut off, if they are first derivatives that have none.
     """
 
     used: list[bool]
     captured: bool
     alone: bool
-    cut: bool
+    custom: bool
+    cut: str
 
     def check_whole(self) -> None:
         """Raise RuntimeError if something is cut off, whose derivative would be zero."""
         if self.cut:
-            raise RuntimeError(
-                "what is differentiated comes from a backward marked with "
-                "once_differentiable, which has no derivative (torch.autograd.grad would "
-                "leave it out, or give zeros); a backward without the mark, made of "
-                "operations of torch, is needed for second derivatives of f"
-            )
+            raise RuntimeError(self.cut)
 
 
 #: Nodes whose backward is wrong under :func:`torch.func.vmap`, without an error.
@@ -226,7 +226,8 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
     ends = [_edge(x) for x in xs]
     todo = [_edge(y) for y in ys if y.requires_grad]
     seen: set[Any] = set()
-    captured = alone = cut = False
+    kinds: dict[type, Any] = {}  # and a node of each
+    captured = False
     stop = {end[0] for end in ends}
     while todo:
         edge = todo.pop()
@@ -239,11 +240,65 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         following = node.next_functions  # a new tuple at every look
         if following:
             todo += following
-            name = type(node).__name__
-            alone, cut = alone or name in ALONE, cut or name == CUT
+            kinds[type(node)] = node
         else:
             captured = True
-    return Reach([end in seen for end in ends], captured, alone, cut)
+    alone, custom, cut = False, False, ""
+    for kind, node in kinds.items():
+        name = kind.__name__
+        alone = alone or name in ALONE
+        if name == CUT:
+            cut = cut or _refusal("its backward is marked with once_differentiable")
+        elif issubclass(kind, BackwardCFunction):
+            custom = True
+            cut = node.refusal if function_of(node) is _Cut else cut
+    return Reach([end in seen for end in ends], captured, alone, custom, cut)
+
+
+def check_twice(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
+    """Raise RuntimeError if on the way from the ys to the xs is no second derivative."""
+    refusal = refusal_on_the_way(ys, xs)
+    if refusal:
+        raise RuntimeError(refusal)
+
+
+def refusal_on_the_way(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> str:
+    """Return why what leads from the ys to the xs has no second derivative, or nothing."""
+    ends = {_edge(x) for x in xs if x.requires_grad}
+    leads: set[Any] = set()
+    for node in reversed(nodes_from([_edge(y)[0] for y in ys if y.requires_grad])):
+        if any(edge in ends or edge[0] in leads for edge in node.next_functions):
+            leads.add(node)
+            reason = cut_by(node)
+            if reason:
+                return _refusal(reason)
+    return ""
+
+
+def _refusal(reason: str) -> str:
+    return (
+        f"f has no second derivative: {reason} (torch.autograd.grad would leave it out, or "
+        "give zeros); operations of torch that are differentiable twice are needed, in a "
+        "backward without the mark, and if and for of Python in place of control flow"
+    )
+
+
+def cut_off(t: Tensor, refusal: str) -> Tensor:
+    """Return t, from which no gradient comes back, but an error."""
+    tip = t.new_zeros((), requires_grad=True)  # for t, cut off, may have no graph
+    found: Tensor = _Cut.apply(t, tip, refusal)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Cut(Function):
+    @staticmethod
+    def forward(ctx: Any, t: Tensor, tip: Tensor, refusal: str) -> Tensor:
+        ctx.refusal = refusal
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx: Any, *vs: Tensor) -> None:
+        raise RuntimeError(ctx.refusal)
 
 
 def leads_to(ys: Sequence[Tensor], names: Container[str]) -> bool:

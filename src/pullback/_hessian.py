@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pullback._function import without_fused_attention
-from pullback._inputs import ChunkSize
+from pullback._function import detached, without_aux, without_fused_attention
+from pullback._inputs import ChunkSize, call, untouched
 from pullback._jacobian import jacobian
-from pullback._torch import pytree
+from pullback._torch import in_transform, pytree
 
 
 def hessian(
@@ -22,6 +22,7 @@ def hessian(
     chunk_size: ChunkSize = None,
     batched: bool = False,
     create_graph: bool = True,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the second derivatives of f, of shape ``y.shape + x.shape + x.shape``.
 
@@ -58,6 +59,8 @@ def hessian(
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their own,
             as for :func:`jacobian`. H then has shape ``(B, *y, *x, *x)``.
         create_graph: Whether H may be differentiated again, as in :func:`jacobian`.
+        has_aux: f returns ``(y, aux)``, and so ``(H, aux)`` comes back, without graphs of
+            tensors in aux.
 
     Returns:
         H, on the device and in the dtype of the inputs. What f does not depend on, or only
@@ -97,6 +100,14 @@ def hessian(
                 [[ 0., 10.],
                  [10.,  4.]]])
     """
+    if has_aux:
+        alone, kept = without_aux(f)
+        options: Any = {"argnums": argnums, "chunk_size": chunk_size, "batched": batched}
+        H = hessian(alone, *inputs, create_graph=create_graph, **options)
+        if in_transform():  # what was kept is of a transform
+            with untouched():
+                call(alone, inputs)
+        return H, detached(kept[-1])
     if isinstance(f, Tensor):
         with torch.enable_grad():
             slopes = jacobian(

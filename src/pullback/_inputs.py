@@ -78,13 +78,15 @@ def untouched() -> Iterator[None]:
     # not torch.random.fork_rng, which takes as long as a small f to look for devices
     rng = random_numbers()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
     try:
-        with same_settings():
-            yield
+        yield
     finally:
+        _set_settings(dtype, recording)
         with _GENERATOR:
             torch.set_rng_state(rng)
-        torch.cuda.set_rng_state_all(gpus)
+        if gpus:
+            torch.cuda.set_rng_state_all(gpus)
 
 
 def random_numbers() -> Tensor:
@@ -108,10 +110,14 @@ def same_settings() -> Iterator[None]:
     try:
         yield
     finally:
-        if torch.get_default_dtype() is not dtype:
-            torch.set_default_dtype(dtype)
-        if torch.is_grad_enabled() is not recording:
-            torch.set_grad_enabled(recording)
+        _set_settings(dtype, recording)
+
+
+def _set_settings(dtype: torch.dtype, recording: bool) -> None:
+    if torch.get_default_dtype() is not dtype:
+        torch.set_default_dtype(dtype)
+    if torch.is_grad_enabled() is not recording:
+        torch.set_grad_enabled(recording)
 
 
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
@@ -120,6 +126,11 @@ def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 
 _LEAF = pytree.tree_structure(None)
+
+
+def unflatten(leaves: Sequence[Any], structure: pytree.TreeSpec) -> Any:
+    """Return the leaves in a structure that :func:`flatten` gave."""
+    return leaves[0] if structure is _LEAF else structure.unflatten(leaves)
 
 
 def leaf_of(x: Tensor) -> Tensor:
@@ -143,13 +154,16 @@ def call(
             of floating point or complex dtype.
     """
     leaves, structure = inputs, None
-    if not all(isinstance(t, Tensor) for t in inputs):
-        leaves, structure = pytree.tree_flatten(tuple(inputs))
-    kept = {id(t) for t in copied}
+    for t in inputs:
+        if not isinstance(t, Tensor):
+            leaves, structure = pytree.tree_flatten(tuple(inputs))
+            break
+    kept = [id(t) for t in copied]
     clones = [
-        t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
+        t if id(t) in kept or not isinstance(t, Tensor) else t.clone() for t in leaves
     ]
-    before = [(_version(t), _has_graph(t)) for t in clones]
+    tensors = [t for t in clones if isinstance(t, Tensor)]
+    before = [(version(t), t.requires_grad) for t in tensors]
     args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
         with own_buffers(f):
@@ -170,14 +184,12 @@ def call(
                 "pullback.check(f, (a, b))"
             )
         raise
-    changed = [
-        _version(t) != count or (graph and not _has_graph(t))  # x.detach_()
-        for t, (count, graph) in zip(clones, before, strict=True)
-    ]
-    if any(changed):
-        path = pytree.tree_leaves_with_path(tuple(inputs))[changed.index(True)][0]
+    for i, (t, (count, graph)) in enumerate(zip(tensors, before, strict=True)):
+        if version(t) == count and (t.requires_grad or not graph):  # x.detach_()
+            continue
+        name = named_tensors(inputs)[i][0]
         raise RuntimeError(
-            f"f changed inputs{pytree.keystr(path)} in place; f must return a new "
+            f"f changed {name} in place; f must return a new "
             "tensor and leave its arguments alone (x.add(1) in place of x.add_(1), or "
             "start f with x = x.clone())"
         )
@@ -431,11 +443,3 @@ def kind_of(value: Any) -> str:
         return "None"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _version(t: Any) -> int:
-    return version(t) if isinstance(t, Tensor) else 0
-
-
-def _has_graph(t: Any) -> bool:
-    return isinstance(t, Tensor) and t.requires_grad

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction, Recorded, function_or_tensor
+from pullback._function import (
+    CalledFunction,
+    Recorded,
+    detached,
+    function_or_tensor,
+    without_aux,
+)
 from pullback._graph import bytes_on_the_way, reach
 from pullback._inputs import (
     ChunkSize,
@@ -23,6 +29,7 @@ from pullback._inputs import (
     flatten,
     leaf_of,
     named_tensors,
+    unflatten,
     untouched,
 )
 from pullback._products import (
@@ -206,22 +213,7 @@ def _with_aux(
     f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...], options: Options
 ) -> tuple[Any, Any, Any]:
     """Return the value, J, and what f returns beside the value at its inputs."""
-    if not callable(f) or isinstance(f, Tensor):
-        raise TypeError(
-            f"f is {type(f).__name__} and has_aux is True; a function is needed"
-        )
-    kept: list[Any] = []
-
-    def alone(*args: Any) -> Any:
-        output = f(*args)
-        if not isinstance(output, tuple) or len(output) != 2:
-            raise TypeError(
-                f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
-                "the output and what goes with it, is needed"
-            )
-        kept.append(output[1])
-        return output[0]
-
+    alone, kept = without_aux(f)
     value, J = dense(alone, inputs, argnums, options)
     if options.mode == "forward" or in_transform():  # what was kept may be of a transform
         with untouched():
@@ -230,7 +222,7 @@ def _with_aux(
     else:
         aux = kept[0]
     if not any(y.requires_grad for y in pytree.tree_leaves(value)):
-        aux = pytree.tree_map_only(Tensor, Tensor.detach, aux)
+        aux = detached(aux)
     return value, J, aux
 
 
@@ -259,7 +251,7 @@ def dense(
     if not options.allow_unused:
         function.check_used(found.used)
     rows = [function.like_inputs(row) for row in found.blocks]
-    return found.value, found.structure.unflatten(rows)
+    return found.value, unflatten(rows, found.structure)
 
 
 class _Found(NamedTuple):
@@ -279,37 +271,37 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
     if options.chunk_size == "auto":
         options = options._replace(bytes_each=bytes_on_the_way(ys))
     elif options.chunk_size is None and not graph.again:
-        options = options._replace(fastest=fastest_count(ys, xs, options))
+        fastest = fastest_count(ys, xs, options)
+        options = options._replace(fastest=fastest) if fastest else options
 
     blocks = None
-    with _say_size_if_out_of_memory(ys, xs, options):
+    try:
         if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
             blocks = _columns_on_graph(graph, options)
         if blocks is None:
             blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
+    except RuntimeError as error:
+        _say_size_if_out_of_memory(error, ys, xs, options)
+        raise
+    blocks = [graph.cut(row) for row in blocks]
     return _Found(function.value(graph), graph.structure, blocks, graph.used)
 
 
-@contextmanager
 def _say_size_if_out_of_memory(
-    ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
-) -> Iterator[None]:
+    error: RuntimeError, ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
+) -> None:
     """Say how large J is where there is no memory for it."""
-    try:
-        yield
-    except RuntimeError as error:
-        full = re.search("can't allocate memory|not enough memory", str(error))
-        if full or isinstance(error, torch.OutOfMemoryError):
-            m, n = numbers_in(ys, options), numbers_in(xs, options)
-            batch = f"{len(xs[0])} x " if options.batched else ""
-            size = m * n * (len(xs[0]) if options.batched else 1) * xs[0].element_size()
-            error.add_note(
-                f"pullback: J has {batch}{m} x {n} numbers, {size / 1e9:.3g} GB, and no "
-                "memory was left. batched=True leaves out the zeros between samples where "
-                "f treats each on its own; pullback.sparsity, those that it finds; "
-                "pullback.jacobian_operator gives products, and J is never formed"
-            )
-        raise
+    full = re.search("can't allocate memory|not enough memory", str(error))
+    if full or isinstance(error, torch.OutOfMemoryError):
+        m, n = numbers_in(ys, options), numbers_in(xs, options)
+        batch = f"{len(xs[0])} x " if options.batched else ""
+        size = m * n * (len(xs[0]) if options.batched else 1) * xs[0].element_size()
+        error.add_note(
+            f"pullback: J has {batch}{m} x {n} numbers, {size / 1e9:.3g} GB, and no "
+            "memory was left. batched=True leaves out the zeros between samples where "
+            "f treats each on its own; pullback.sparsity, those that it finds; "
+            "pullback.jacobian_operator gives products, and J is never formed"
+        )
 
 
 def _has_cheaper_columns(ys: list[Tensor], xs: list[Tensor], options: Options) -> bool:

@@ -11,11 +11,13 @@ from torch import Tensor
 from pullback._function import (
     CalledFunction,
     Recorded,
+    detached,
     function_or_tensor,
     plain_attention,
     stops_at_fused_attention,
+    without_aux,
 )
-from pullback._graph import reach
+from pullback._graph import check_twice, reach
 from pullback._inputs import (
     check_devices,
     check_no_transform,
@@ -38,6 +40,7 @@ def vjp(
     *inputs: Any,
     v: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the vector-Jacobian product :math:`J^\top v`, in the shape of x.
 
@@ -49,6 +52,7 @@ def vjp(
         *inputs: What f is called with, as for :func:`jacobian`.
         v: The cotangent: in the structure and shapes of y. It is taken in y's dtype.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of x, on its device, zero where y does not
@@ -66,6 +70,8 @@ def vjp(
         >>> pullback.vjp(f, x, v=torch.tensor([10.0, 1.0]))
         tensor([12., 14., 16.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J.T, "v", v)
     return _JacobianOf(f, inputs, argnums).T.product("v", v)
 
 
@@ -74,6 +80,7 @@ def jvp(
     *inputs: Any,
     u: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the Jacobian-vector product :math:`Ju`, in the shape of y.
 
@@ -88,6 +95,7 @@ def jvp(
         *inputs: What f is called with.
         u: The tangent: in the structure and shapes of x. It is taken in x's dtype.
         argnums: The input, or the inputs, that move.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of y. It is differentiable again, unless
@@ -105,6 +113,8 @@ def jvp(
         >>> pullback.jvp(f, x, u=torch.tensor([0.0, 0.0, 1.0]))
         tensor([1., 6.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J, "u", u)
     return _JacobianOf(f, inputs, argnums).product("u", u)
 
 
@@ -113,6 +123,7 @@ def hvp(
     *inputs: Any,
     u: Any,
     argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the Hessian-vector product :math:`Hu`, in the shape of x.
 
@@ -127,6 +138,7 @@ def hvp(
         *inputs: What f is called with, as for :func:`jacobian`.
         u: A direction: in the structure and shapes of x.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the product and aux come back, as a tuple.
 
     Returns:
         What is in the structure and shapes of x.
@@ -150,6 +162,8 @@ def hvp(
         >>> pullback.hvp(loss, w, u=u).detach()
         tensor([0., 6.])
     """
+    if has_aux:
+        return _beside(f, lambda f: _HessianOf(f, inputs, argnums), lambda H: H, "u", u)
     return _HessianOf(f, inputs, argnums).product("u", u)
 
 
@@ -250,6 +264,14 @@ def gauss_newton_operator(
         tensor([ 4., 16.])
     """
     return _GaussNewtonOf(f, inputs, argnums, loss)
+
+
+def _beside(f: Any, make: Any, side: Callable[[Any], Operator], name: str, u: Any) -> Any:
+    """Return the product, and what f returned beside its output at the inputs."""
+    alone, kept = without_aux(f)
+    operator = make(alone)
+    found = side(operator).product(name, u)  # which may call f with tangents
+    return found, kept[0] if operator.again else detached(kept[0])
 
 
 class Operator:
@@ -394,11 +416,17 @@ class _JacobianOf(Operator):
             self._pull,
         )
 
+    @property
+    def again(self) -> bool:
+        """Whether the products may be differentiated."""
+        return self._graph.again
+
     def _pull(self, vs: Sequence[Tensor]) -> list[Tensor]:
         graph = self._graph
         again = graph.again and torch.is_grad_enabled()
         with self._function.keep_grads():
-            return list(pull_through(graph.ys, graph.xs, again)(*vs))
+            found = pull_through(graph.ys, graph.xs, again)(*vs)
+        return graph.cut(found) if again else list(found)
 
     def _push(self, us: Sequence[Tensor]) -> list[Tensor]:
         function = self._function
@@ -429,7 +457,7 @@ class _JacobianOf(Operator):
                 if any(t.is_meta or t.any() for t in tangents) or not self._loses_tangents(
                     us
                 ):
-                    return [t if graph.again else t.detach() for t in tangents]
+                    return graph.cut([t if graph.again else t.detach() for t in tangents])
         return _push_by_pulling(graph, us, function)
 
     def _loses_tangents(self, us: Sequence[Tensor]) -> bool:
@@ -487,7 +515,8 @@ def _push_by_rows(
         found.append(torch.stack(terms).sum(0))
     flat = torch.cat(found) if found else graph.ys[0].new_zeros(0)
     parts = flat.split([y.numel() for y in graph.ys])
-    return [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
+    found = [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
+    return graph.cut(found) if again else found
 
 
 class _HessianOf(Operator):
@@ -500,6 +529,11 @@ class _HessianOf(Operator):
         self._graph, self._slope = self._differentiated()
         side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
+
+    @property
+    def again(self) -> bool:
+        """Whether the products may be differentiated."""
+        return self._graph.again
 
     def through(self, us: Sequence[Tensor]) -> list[Tensor]:
         """Return H u."""
@@ -516,6 +550,7 @@ class _HessianOf(Operator):
         """Return the graph of the number, and its gradient with a graph."""
         with self._function.keep_grads():
             graph = self._function.record()
+            check_twice(graph.ys, graph.xs)
             name = "y" if self._function.computed else "the output of f"
             slope = _gradient(name, graph.ys, graph.xs)
             reach(slope, graph.xs).check_whole()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pullback._function import detached, without_aux
 from pullback._inputs import (
     call,
     check_differentiated,
@@ -24,7 +25,11 @@ from pullback._torch import pytree
 
 
 def per_sample_gradients(
-    loss: Callable[..., Tensor], params: Any, *batch: Any, chunk_size: int | None = None
+    loss: Callable[..., Any],
+    params: Any,
+    *batch: Any,
+    chunk_size: int | None = None,
+    has_aux: bool = False,
 ) -> Any:
     """Return the gradient of the loss of each sample, with respect to the parameters.
 
@@ -42,6 +47,8 @@ def per_sample_gradients(
             :func:`torch.func.functional_call`).
         *batch: Tensors, or structures of tensors, whose first dimension counts the samples.
         chunk_size: Samples at a time; None for all.
+        has_aux: loss returns ``(number, aux)``, tensors in any structure, and so the
+            gradients and aux of all samples come back, as a tuple, without a graph.
 
     Returns:
         What has the structure of the parameters, each of shape ``(B, *p.shape)``. Nothing
@@ -79,34 +86,43 @@ def per_sample_gradients(
         return structure.unflatten([t.new_empty(0, *t.shape).detach() for t in leaves])
     params = structure.unflatten([leaf_of(t).detach() for t in leaves])
 
-    def number(params: Any, *sample: Any) -> Tensor:
-        y: Tensor = call(loss, (params, *sample))
+    alone, kept = without_aux(loss) if has_aux else (loss, [])
+
+    def number(params: Any, *sample: Any) -> Any:
+        y: Tensor = call(alone, (params, *sample))
         check_single("the loss of one sample", y)
         if y.numel() != 1:
             raise ValueError(
                 f"the loss of one sample has shape {tuple(y.shape)}; one number is needed "
                 "(loss gets one sample, without the batch's dimension)"
             )
-        return y.reshape(())
+        return (y.reshape(()), kept.pop()) if has_aux else y.reshape(())
 
-    slope = torch.func.grad(number)
+    slope = torch.func.grad(number, has_aux=has_aux)
     in_dims = (None, *[0] * len(batch))
     together = torch.func.vmap(
         slope, in_dims=in_dims, randomness="different", chunk_size=chunk_size
     )
     try:
         with same_settings():
-            return together(params, *batch)
+            found = together(params, *batch)
+            return (found[0], detached(found[1])) if has_aux else found
     except RuntimeError as error:
         logger.info("samples go one by one, for together they raise: %s", error)
-    each = []
+    each, beside = [], []
     for k in range(count):
         own = [leaf_of(t) for t in leaves]
         sample = pytree.tree_map(lambda t, k=k: t[k], batch)
         with same_settings(), torch.enable_grad():
             y = number(structure.unflatten(own), *sample)
+        if has_aux:
+            y, aux = y
+            beside.append(detached(aux))
         each.append(torch.autograd.grad(y, own, materialize_grads=True))
-    return structure.unflatten([torch.stack(g) for g in zip(*each, strict=True)])
+    found = structure.unflatten([torch.stack(g) for g in zip(*each, strict=True)])
+    if not has_aux:
+        return found
+    return found, pytree.tree_map(lambda *ts: torch.stack(ts), *beside)
 
 
 def _samples(batch: Any) -> int:

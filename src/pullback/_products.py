@@ -54,6 +54,11 @@ class Options(NamedTuple):
     group: SharedProducts | None = None  # processes that share the products
     decide: Callable[[bool], float | None] | None = None  # what mixes, by f in float64
 
+    def are_plain(self) -> bool:
+        """Tell whether all products go together, and nothing else is asked."""
+        asked = self.chunk_size or self.fastest or self.group or self.batched
+        return not (asked or self.progress)
+
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
         check_mode(self.mode)
@@ -150,6 +155,8 @@ def apply(
     many ``values`` after them, which are the same for every seed, one of each is kept.
     """
     numbers = numbers_in(like, options)
+    if numbers and not values and options.are_plain():
+        return list(Together(product, None)(one_hot(like, 0, numbers, False)))
     start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
     if options.group:  # past the last number, seeds are empty, too
         start, total = options.group.share(total)
@@ -299,4 +306,6 @@ def one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Te
 
 def numbers_in(ts: Sequence[Tensor], options: Options) -> int:
     """Count the numbers in ``ts``, those of one sample if batched."""
-    return sum(t.shape[options.batched :].numel() for t in ts)
+    if not options.batched:
+        return sum([t.numel() for t in ts])
+    return sum([t.shape[1:].numel() for t in ts])

@@ -20,8 +20,15 @@ from pullback._inputs import (
     check_single,
     untouched,
 )
+from pullback._products import vjp
 from pullback._readers import SeeReaders
-from pullback._sparse.plan import Sparsity, check_wanted, input_shapes, plan_of_sets
+from pullback._sparse.plan import (
+    Sparsity,
+    check_wanted,
+    dense_plan,
+    input_shapes,
+    plan_of_sets,
+)
 
 
 def sparsity(
@@ -41,9 +48,14 @@ def sparsity(
     rows and columns are much longer than the rest. The result is a plan:
     :meth:`Sparsity.jacobian` takes one product for each colour.
 
+    Of a J with more than 2**24 entries, and 4096 numbers in x at the least, f is run once
+    more, and eight rows drawn by lot are looked at first. If none has a zero, J is taken to
+    be dense, which ``assumed_dense`` says, and the pattern is made when it is asked for.
+
     What f captures is a constant, and zeros in it count (a banded matrix is banded), as
-    does -inf before a softmax (a causal mask is causal), unless it requires grad. What f
-    is given can change, also the inputs that ``argnums`` leaves out.
+    does -inf before a softmax (a causal mask is causal), unless it requires grad. (A mask
+    of -1e9 does not: beside scores of -2e9, which some x may give, what it masks counts.)
+    What f is given can change, also the inputs that ``argnums`` leaves out.
 
     An operation without a rule makes all its outputs depend on all its inputs. The
     pattern is larger then, not wrong, and ``assumed_dense`` names the operation, as it
@@ -118,6 +130,10 @@ def sparsity(
     check_single(f"inputs[{index}]", inputs[index])
     if hessian:
         f = gradient(f, index)
+    else:
+        output_shape = _shape_if_dense(f, inputs, index)
+        if output_shape is not None:
+            return _plan_if_dense(f, inputs, index, output_shape, mode)
     x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
     with untouched(), torch.enable_grad():
         args = list(inputs)
@@ -143,6 +159,58 @@ def sparsity(
             plan = plan_of_sets(
                 sets, tracker.dense, index, shapes, tuple(y.shape), "reverse"
             )
+    return plan
+
+
+#: How large J must be for a look at some of its rows before all operations are followed.
+LARGE = 2**24
+#: And how many numbers x must have.
+WIDE = 2**12
+#: How many rows are looked at.
+ROWS = 8
+
+
+def _shape_if_dense(
+    f: Callable[..., Any], inputs: Sequence[Any], index: int
+) -> tuple[int, ...] | None:
+    """Return the shape of y if J is large, and no row drawn by lot has a zero."""
+    x = inputs[index]
+    if x.is_meta or x.numel() < WIDE:
+        return None
+    try:
+        with torch.no_grad():
+            graph = CalledFunction(f, inputs, index).record()
+        y = graph.output
+        if not isinstance(y, torch.Tensor) or y.numel() * x.numel() < LARGE:
+            return None
+        pull = vjp([y], graph.xs, create_graph=False)
+        source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+        lots = torch.randint(y.numel(), (ROWS,), generator=source, device="cpu")
+        for i in lots.tolist():
+            seed = torch.zeros_like(y)
+            seed.view(-1)[i] = 1
+            if not bool(pull(seed)[0].all()):
+                return None
+    except RuntimeError:  # what it was, following each operation will say
+        return None
+    return tuple(y.shape)
+
+
+def _plan_if_dense(
+    f: Callable[..., Any],
+    inputs: Sequence[Any],
+    index: int,
+    output_shape: tuple[int, ...],
+    mode: Mode,
+) -> Sparsity:
+    shape = torch.Size(output_shape).numel(), inputs[index].numel()
+    shapes = input_shapes(inputs)
+    plan = dense_plan(index, shapes, shape, output_shape, mode)
+    if mode == "auto" and plan.mode == "forward":
+        try:
+            _push_once(f, inputs, index)
+        except RuntimeError:
+            return dense_plan(index, shapes, shape, output_shape, "reverse")
     return plan
 
 

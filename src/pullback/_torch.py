@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import os
 import sys
 import threading
@@ -50,6 +51,7 @@ __all__ = [
     "asked_by",
     "calls_engine",
     "cotangent_bytes",
+    "cut_by",
     "decomposition",
     "edited_tensors_of",
     "forward_level",
@@ -170,6 +172,7 @@ LEVELS = (
     "_add_batch_dim",
     "_remove_batch_dim",
 )
+_LEVELS = operator.attrgetter(*LEVELS)
 
 
 def apply_to_rows(
@@ -181,15 +184,17 @@ def apply_to_rows(
     arguments, which takes longer than a small product. (Not ``is_grads_batched``, whose
     older vmap takes many operations one by one.) Without it that function is called.
     """
-    if not all(hasattr(_functorch, name) for name in LEVELS):
+    try:
+        enter, leave, add, remove = _LEVELS(_functorch)
+    except AttributeError:
         return torch.func.vmap(product, randomness="same")(*seeds)
     count = seeds[0].shape[0]
-    level = _functorch._vmap_increment_nesting(count, "same")
+    level = enter(count, "same")
     try:
-        rows = product(*[_functorch._add_batch_dim(seed, 0, level) for seed in seeds])
-        return tuple([_functorch._remove_batch_dim(r, level, count, 0) for r in rows])
+        rows = product(*[add(seed, 0, level) for seed in seeds])
+        return tuple([remove(r, level, count, 0) for r in rows])
     finally:
-        _functorch._vmap_decrement_nesting()
+        leave()
 
 
 def in_transform() -> bool:
@@ -654,6 +659,44 @@ def is_freed(node: Node) -> bool:
 def function_of(node: Node) -> Any:
     """Return the class of the custom Function whose backward a node runs, or None."""
     return getattr(node, "_forward_cls", None)
+
+
+#: The code that ``once_differentiable`` puts around any backward.
+_ONCE = torch.autograd.function.once_differentiable(print).__code__
+#: Operators of control flow whose backward computes where no graph, or half of one, is
+#: recorded: second derivatives are zeros, or half of what they are (to 2.13).
+_HALF = ("cond", "while_loop", "scan", "associative_scan", "map")
+
+
+def cut_by(node: Node) -> str:
+    """Return what has no second derivative at a node, and why; else an empty text.
+
+    A custom Function that is marked with ``once_differentiable``, or an operator such as
+    :func:`torch.cond`. ``map`` is differentiated right since it makes its backward when it
+    is asked for. Without the names in here nothing is known to be cut.
+    """
+    function = function_of(node)
+    if function is None:
+        return ""
+    if _is_once_differentiable(function):
+        return f"{function.__qualname__} is marked with once_differentiable"
+    package, _, name = function.__module__.rpartition(".")
+    if package != "torch._higher_order_ops" or name not in _HALF:
+        return ""
+    names = getattr(getattr(function.backward, "__code__", None), "co_names", ())
+    if name == "map" and "create_bw_fn" in names:
+        return ""
+    return f"torch does not differentiate the backward of {name}"
+
+
+def _is_once_differentiable(function: Any) -> bool:
+    """Tell whether the backward of a custom Function is marked as having no derivative."""
+    for rule in (function.backward, function.vjp):
+        while rule is not None:
+            if getattr(rule, "__code__", None) is _ONCE:
+                return True
+            rule = getattr(rule, "__wrapped__", None)
+    return False
 
 
 def shapes_sent(node: Node) -> list[tuple[int, ...]]:

@@ -51,7 +51,9 @@ class Sparsity:
 
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
-            the output and n of the input: can output i depend on input j?
+            the output and n of the input: can output i depend on input j? Of a large
+            dense J it is made when it is first asked for.
+        shape: ``(m, n)``.
         colors: Colour of each row (``mode="reverse"``, shape ``(m,)``), of each column
             (``mode="forward"``, shape ``(n,)``), of each row and then of each column
             (``mode="both"``, shape ``(m + n,)``, -1 for those that need none), or of
@@ -71,7 +73,7 @@ class Sparsity:
         entries: Where each entry of the pattern stands in the flattened products.
     """
 
-    pattern: Tensor
+    shape: tuple[int, int]
     colors: Tensor
     n_colors: int
     n_reverse: int
@@ -80,8 +82,27 @@ class Sparsity:
     argnum: int
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
-    entries: Tensor
+    _found: tuple[Tensor, Tensor] | None  # pattern and entries; None if J is dense
     _kept: dict[Any, Tensor] = field(default_factory=dict, init=False)  # small seeds
+
+    @functools.cached_property
+    def pattern(self) -> Tensor:
+        """Which entries there are."""
+        if self._found is not None:
+            return self._found[0]
+        m, n = self.shape
+        columns = torch.arange(n, device="cpu").repeat(m)
+        return _pattern(torch.arange(m + 1, device="cpu") * n, columns, self.shape)
+
+    @functools.cached_property
+    def entries(self) -> Tensor:
+        """Where each of them stands in the products."""
+        if self._found is not None:
+            return self._found[1]
+        m, n = self.shape
+        if self.mode == "reverse":
+            return torch.arange(m * n, device="cpu")
+        return torch.arange(m * n, device="cpu").reshape(n, m).T.reshape(-1)
 
     def __deepcopy__(self, memo: object) -> Sparsity:
         """Return the plan itself, for nothing in it changes, and torch copies no CSR."""
@@ -134,7 +155,7 @@ class Sparsity:
         wanted = torch.arange(start, stop, device=like.device).unsqueeze(1)
         colors = self.colors
         if self.mode == "both":
-            m = self.pattern.shape[0]
+            m = self.shape[0]
             colors = colors[:m] if of_rows else colors[m:]
         if like.numel() != len(colors):
             raise ValueError(
@@ -437,7 +458,8 @@ class Sparsity:
             value, used = function.value(graph), graph.used
             y = self._check_output(graph.output)
             chunk_size = 1 if graph.alone else chunk_size
-            sides += [_Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)]
+            side = _Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)
+            sides += [side._replace(cut=graph.cut)]
         if self.mode in ("forward", "both"):
             x = x.contiguous()  # the tangents of an expanded x need room
             push = functools.partial(_push, function, x)
@@ -460,7 +482,7 @@ class Sparsity:
 
     def _verify(self, J: Tensor, side: _Side) -> None:
         """Raise unless a product with random numbers agrees with the one by J."""
-        m, n = self.pattern.shape
+        m, n = self.shape
         if not m * n or J.is_meta:  # which keeps no numbers
             return
         like = side.like
@@ -492,8 +514,8 @@ class Sparsity:
             )
 
     def _table(self) -> Table:
-        m, n = self.pattern.shape
-        nnz = self.pattern.values().numel()
+        m, n = self.shape
+        nnz = m * n if self._found is None else self.pattern.values().numel()
         share = nnz / (m * n) if m * n else 0.0
         hessian = self.mode == "symmetric"
         kinds = [
@@ -525,23 +547,25 @@ class _Side(NamedTuple):
         like: What v or t is like: y or x.
         colors: Those whose products are of this kind.
         chunk_size: How many of them go together.
+        cut: What they go through, so that to differentiate them raises if it must.
     """
 
     product: Callable[[Tensor], tuple[Tensor, ...]]
     like: Tensor
     colors: range
     chunk_size: ChunkSize
+    cut: Callable[[Sequence[Tensor]], list[Tensor]] = list
 
     def products(self, plan: Sparsity) -> list[Tensor]:
         """Return one product for each colour, flat, in as many pieces as chunks."""
         size = self.chunk_size if isinstance(self.chunk_size, int) else 0
-        size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
+        size = size or max(1, CHUNK_NUMBERS // max(*plan.shape, 1))
         take = Together(self.product, self.chunk_size)
         parts: list[Tensor] = []
         for start in range(self.colors.start, self.colors.stop, size):
             seeds = plan.seeds(self.like, start, start + size)
             parts.append(take([seeds])[0].reshape(-1))
-        return parts or [self.like.new_zeros(0)]
+        return self.cut(parts or [self.like.new_zeros(0)])
 
 
 def _push(function: CalledFunction, x: Tensor, t: Tensor) -> tuple[Tensor]:
@@ -608,18 +632,9 @@ def plan_of_sets(
     # not from_numpy alone: torch 2.6 takes no stride of 0, which an empty array may have
     columns = torch.empty(len(column), dtype=torch.int64, device="cpu")
     columns.copy_(torch.from_numpy(column))
-    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-        pattern = torch.sparse_csr_tensor(
-            torch.from_numpy(sets.indptr.astype(np.int64)),
-            columns,
-            torch.ones(len(column), dtype=torch.bool, device="cpu"),
-            size=(m, n),
-            device="cpu",
-            check_invariants=True,
-        )
+    pattern = _pattern(torch.from_numpy(sets.indptr.astype(np.int64)), columns, (m, n))
     return Sparsity(
-        pattern=pattern,
+        shape=(m, n),
         colors=torch.from_numpy(colors.astype(np.int64)),
         n_colors=count(colors),
         n_reverse=n_reverse,
@@ -628,8 +643,50 @@ def plan_of_sets(
         argnum=argnum,
         input_shapes=shapes,
         output_shape=output_shape,
-        entries=torch.from_numpy(entries),
+        _found=(pattern, torch.from_numpy(entries)),
     )
+
+
+def dense_plan(
+    argnum: int,
+    shapes: tuple[tuple[int, ...], ...],
+    shape: tuple[int, int],
+    output_shape: tuple[int, ...],
+    wanted: Mode,
+) -> Sparsity:
+    """Return the plan for a J of which every entry may be other than zero."""
+    m, n = shape
+    forward = wanted == "forward" or (wanted == "auto" and n < m)
+    number = n if forward else m
+    return Sparsity(
+        shape=shape,
+        colors=torch.arange(number, device="cpu"),
+        n_colors=number,
+        n_reverse=0 if forward else number,
+        mode="forward" if forward else "reverse",
+        assumed_dense=(DENSE,),
+        argnum=argnum,
+        input_shapes=shapes,
+        output_shape=output_shape,
+        _found=None,
+    )
+
+
+#: What ``assumed_dense`` says where no operation was followed.
+DENSE = "f, by rows drawn by lot"
+
+
+def _pattern(crow: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
+    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        return torch.sparse_csr_tensor(
+            crow,
+            columns,
+            torch.ones(len(columns), dtype=torch.bool, device="cpu"),
+            size=shape,
+            device="cpu",
+            check_invariants=True,
+        )
 
 
 torch.serialization.add_safe_globals([Sparsity])  # so that torch.load takes a plan
