@@ -6,7 +6,9 @@ from sweeps import (  # noqa: F401
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_report_header,
     pytest_runtest_makereport,
+    pytest_runtest_setup,
 )
 
 
