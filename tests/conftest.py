@@ -1,5 +1,7 @@
 """The built site behind an address, and a browser to look at it with."""
 
+import gc
+
 import pytest
 from built import launched, served
 from sweeps import (  # noqa: F401
@@ -10,6 +12,12 @@ from sweeps import (  # noqa: F401
     pytest_runtest_makereport,
     pytest_runtest_setup,
 )
+
+gc.disable()  # till all is imported: it would walk it again and again
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
