@@ -13,11 +13,16 @@ from sweeps import (  # noqa: F401
     pytest_runtest_setup,
 )
 
-gc.disable()  # till all is imported: it would walk it again and again
+gc.disable()  # it walks what is imported and collected again and again
 
 
-def pytest_collection_finish():
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Have memory cleared again when all tests are there."""
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
