@@ -1,13 +1,28 @@
 """The built site behind an address, and a browser to look at it with."""
 
+import gc
+
 import pytest
 from built import launched, served
 from sweeps import (  # noqa: F401
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_report_header,
     pytest_runtest_makereport,
+    pytest_runtest_setup,
 )
+
+gc.disable()  # it walks what is imported and collected again and again
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Have memory cleared again when all tests are there."""
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

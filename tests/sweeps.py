@@ -1,20 +1,27 @@
-"""Which cases of a sweep a run of the tests takes: pages in a browser, operators of torch.
+"""Which cases of a sweep a run of the tests takes, and which random numbers a test draws.
 
-A sweep is a test of hundreds of cases that is marked ``@pytest.mark.sweep(lot=20)``. A case
-that has passed is tried again when what decides it has changed. Of those that are to be
-tried, a run takes as many as ``lot`` says, so that a fresh copy of the repository, or an
-edit of the package, does not wait for all of them; the next run takes others.
-``--every-case`` takes every case, as ``nox -s full`` does each night; only then does
-Hypothesis draw examples that no run has seen.
+A sweep is a test of hundreds of cases that is marked ``@pytest.mark.sweep(lot=20)``: pages
+in a browser, operators of torch. A case that has passed is tried again when what decides it
+has changed. Of those that are to be tried, a run takes as many as ``lot`` says, so that a
+fresh copy of the repository, or an edit of the package, does not wait for all of them; the
+next run takes others. ``--every-case`` takes all, as ``nox -s full`` does each night.
 
 What decides a case is its test and the package with its torch, or else what ``state``
 returns, and the ``file`` of the case. Those whose files were written last, which somebody
-may just have changed, are taken beside the lot.
+may just have changed, are taken beside the lot; in a fresh copy all were written at once.
+
+The lot, and the numbers that a test draws, follow from the sources alone: a fresh copy
+takes no case, and sees no number, that a run which passed here has not. Only with
+``--every-case`` does Hypothesis draw examples that no run has seen, and a test other
+numbers in each run; the head of the report says how to draw these once more.
 """
 
 import functools
 import hashlib
+import random
+import sys
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 
 import hypothesis
@@ -22,6 +29,8 @@ import pytest
 from executed import ROOT
 
 LATEST = 10
+SOURCES = ("benchmarks", "docs", "examples", "src", "tests")
+GENERATED = {"_build", "auto_examples", "errors", "generated", "__pycache__"}
 
 for name in ("repeatable", "every"):  # on a busy machine a deadline fails by chance
     hypothesis.settings.register_profile(
@@ -33,6 +42,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--every-case", action="store_true", help="try every case of a sweep, passed or not"
     )
+    parser.addoption("--draw", type=int, help="what the tests draw their numbers by")
 
 
 def pytest_configure(config):
@@ -41,6 +51,21 @@ def pytest_configure(config):
     )
     every = config.getoption("--every-case", False)
     hypothesis.settings.load_profile("every" if every else "repeatable")
+    if config.getoption("--draw", None) is None:  # which a worker is given
+        config.option.draw = random.randrange(10**6) if every else 0
+
+
+def pytest_report_header(config):
+    return f"random numbers: --draw {config.option.draw}"
+
+
+def pytest_runtest_setup(item):
+    """Have a test draw the same numbers wherever and after whichever others it runs."""
+    seed = int(digest(item.nodeid, str(item.config.option.draw))[:8], 16)
+    random.seed(seed)
+    for library, draw in (("numpy", "random.seed"), ("torch", "manual_seed")):
+        if library in sys.modules:
+            attrgetter(draw)(sys.modules[library])(seed)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -75,22 +100,25 @@ def sweeps(items):
 def taken(cache, cases):
     """Return those of the cases of a sweep that a run takes."""
     places = {place(case): case for case in cases}
-    states = {at: state(case) for at, case in places.items()}
     lot = cases[0].get_closest_marker("sweep").kwargs["lot"]
-    left = [places[at] for at in untried(cache, states)]
+    left = [places[at] for at in untried(cache, places, state)]
     drawn = left[:lot]
+    if not any(cache.get(at, None) for at in places):
+        return {*drawn}  # nothing has passed here: a fresh copy
     files = {case: file for case in left if (file := file_of(case))}
     latest = sorted(files, key=lambda case: files[case].stat().st_mtime)[-LATEST:]
     return {*drawn, *latest}
 
 
-def untried(cache, states):
-    """Return what has not passed in its state, in an order that only a lot gives.
+def untried(cache, places, state_of):
+    """Return what has not passed in its state, in an order that only the sources give.
 
-    ``states`` has the state of each case by the place where it is noted that it passed.
+    ``places`` has each case by the place where it is noted in which state it passed. The
+    first of the order are the lot of a fresh copy, whatever has passed here.
     """
-    left = [at for at, state in states.items() if cache.get(at, None) != state]
-    return sorted(left, key=lambda at: digest(at, states[at]))
+    passed = {at: cache.get(at, None) for at in places}
+    left = [at for at in places if not passed[at] or passed[at] != state_of(places[at])]
+    return sorted(left, key=lambda at: digest(at, sources()))
 
 
 def place(case):
@@ -113,6 +141,15 @@ def file_of(case):
     (parameter,) = case.callspec.params.values()
     file = kwargs["file"](parameter)
     return file if file.exists() else None
+
+
+@functools.cache
+def sources():
+    """Return a digest of all that is written by hand."""
+    found = (file for part in SOURCES for file in sorted((ROOT / part).rglob("*")))
+    names = {file: file.relative_to(ROOT) for file in found if file.is_file()}
+    kept = {file: name for file, name in names.items() if not GENERATED & {*name.parts}}
+    return digest(*(f"{name.as_posix()} {of(file)}" for file, name in kept.items()))
 
 
 @functools.cache

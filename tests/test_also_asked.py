@@ -64,13 +64,20 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("suffix", WRITTEN)
-def test_wordings_stand_in_a_closed_box(tmp_path, suffix):
-    site = Site(tmp_path)
-    page = f"docs/index.{suffix}"
-    write(site.folder, {"docs/conf.py": CONF, page: WRITTEN[suffix]})
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A site with the same page in both languages."""
+    site = Site(tmp_path_factory.mktemp("asked"))
+    index = "Home\n====\n\n.. toctree::\n\n   md\n   rst\n"
+    pages = {f"docs/{suffix}.{suffix}": text for suffix, text in WRITTEN.items()}
+    write(site.folder, {"docs/conf.py": CONF, "docs/index.rst": index, **pages})
     site.build("-n", "-W")
-    html = BeautifulSoup(site.page(page), "html.parser")
+    return site
+
+
+@pytest.mark.parametrize("suffix", WRITTEN)
+def test_wordings_stand_in_a_closed_box(site, suffix):
+    html = BeautifulSoup(site.page(f"docs/{suffix}.{suffix}"), "html.parser")
     (box,) = html.select("details.folded.asked")
     assert not box.has_attr("open")
     assert box.summary.get_text() == "Also asked as"
@@ -100,23 +107,21 @@ def test_words_of_an_entry_are_for_the_search_alone(tmp_path):
     assert [where[word] for word in ("gizmo", "gadget")] == ["@", "A"]  # page, section
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("% words: gizmo", "% word: gizmo"),
-        ("% words: gizmo", "% Words: gizmo"),
-        ("% words: gizmo", "% words gizmo"),
-        ("% words: gizmo", "% hints: gizmo"),
-        ("It adds up.", "It adds up.\n\n    % words: gizmo"),  # below a paragraph
-    ],
-)
-def test_a_comment_that_the_search_would_not_see_is_refused(tmp_path, text, wrong):
+def test_a_comment_that_the_search_would_not_see_is_refused(tmp_path):
+    wrong = {
+        "word": ("% words: gizmo", "% word: gizmo"),
+        "capital": ("% words: gizmo", "% Words: gizmo"),
+        "colon": ("% words: gizmo", "% words gizmo"),
+        "hints": ("% words: gizmo", "% hints: gizmo"),
+        "below": ("It adds up.", "It adds up.\n\n    % words: gizmo"),  # a paragraph
+    }
+    assert all(text in SEARCHED for text, _ in wrong.values())
+    pages = {f"docs/{page}.md": SEARCHED.replace(*edit) for page, edit in wrong.items()}
     site = Site(tmp_path)
-    assert text in SEARCHED
-    written = SEARCHED.replace(text, wrong)
-    write(site.folder, {"docs/conf.py": SEARCH, "docs/index.md": written})
-    site.build("-W", fails=True)
-    assert "the search" in site.said
+    write(site.folder, {"docs/conf.py": SEARCH, "docs/index.md": SEARCHED, **pages})
+    site.build("-W", "--keep-going", fails=True)
+    refused = re.findall(r"(\w+)\.md:\d+: WARNING: .*the search", site.said)
+    assert {*refused} == wrong.keys()
 
 
 def test_wordings_in_a_comment_at_the_end_of_a_script(tmp_path):

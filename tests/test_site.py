@@ -197,10 +197,28 @@ def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visite
     assert visitor.errors == []
 
 
-@pytest.mark.parametrize("path", sorted({*PAGES} - {"404.html"}))
-def test_what_surrounds_an_article_is_light(path):
+def of_every_page(but):
+    """Have a test look at every page but some, and name each on which it fails."""
+
+    def test_of(look):
+        def test():
+            wrong = []
+            for path in sorted({*PAGES} - but):
+                try:
+                    look(path, (SITE / path).read_text(encoding="utf-8"))
+                except Exception as error:
+                    wrong.append(f"{path}: {type(error).__name__}: {error}")
+            assert not wrong, "\n\n".join(wrong)
+
+        test.__doc__ = look.__doc__
+        return test
+
+    return test_of
+
+
+@of_every_page(but={"404.html"})
+def test_what_surrounds_an_article_is_light(path, text):
     """The menu has what is near, and one entry for the page itself."""
-    text = (SITE / path).read_text(encoding="utf-8")
     around = text[: text.index("<article")] + text[text.rindex("</article>") :]
     assert len(around.encode()) <= 15_000
     (menu,) = re.findall(r'<nav class="sidebar-tree".*?</nav>', around, re.DOTALL)
@@ -364,10 +382,9 @@ SITE_URL = (
 )
 
 
-@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
-def test_a_page_says_what_it_is(path):
+@of_every_page(but=IN_NO_LIST)
+def test_a_page_says_what_it_is(path, text):
     """To search engines, on cards, and to readers that are programs."""
-    text = (SITE / path).read_text(encoding="utf-8")
     (described,) = re.findall(r'<meta [^>]*name="description"[^>]*>', text)
     assert len(re.search(r'content="(.*?)"', described)[1]) > 20
     (beside,) = re.findall(
@@ -377,10 +394,9 @@ def test_a_page_says_what_it_is(path):
     assert (SITE / path).with_name(beside).read_text(encoding="utf-8").count("\n") > 4
 
 
-@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
-def test_a_page_says_where_it_is(path):
+@of_every_page(but=IN_NO_LIST)
+def test_a_page_says_where_it_is(path, text):
     """With whole addresses, where the site has one; else with none."""
-    text = (SITE / path).read_text(encoding="utf-8")
     if SITE_URL is None:
         assert not re.search(r'rel="canonical"|"og:url"|"og:image"', text)
         return
@@ -403,9 +419,8 @@ def test_no_file_names_this_machine():
             assert not re.search(r'href="/?(edit|issues|blob)/', text), file
 
 
-@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
-def test_the_foot_of_a_page_says_where_it_comes_from(path):
-    text = (SITE / path).read_text(encoding="utf-8")
+@of_every_page(but=IN_NO_LIST)
+def test_the_foot_of_a_page_says_where_it_comes_from(path, text):
     foot = text[text.index('<div class="provenance">') :]
     assert re.search(r"(Run with|Built with) PyTorch \d+\.\d+", foot)
     assert (ROOT / re.search(r"written in <code>(.*?)</code>", foot)[1]).is_file()

@@ -4,9 +4,12 @@ The sweep here has twelve cases, of which a run takes six.
 """
 
 import os
+import random
 import re
 
+import numpy as np
 import pytest
+import torch
 from executed import ROOT
 
 pytest_plugins = ["pytester"]
@@ -55,20 +58,64 @@ def test_every_case_comes_up_and_is_not_tried_again(run):
     assert run() == (first, 0), "what fails is tried until it passes"
     assert run() == ({*range(12)} - first, 0)
     assert run() == (set(), 0)
-    other, _ = run(state="edited")
-    assert len(other) == 6
-    assert other != first
+    assert run(state="edited") == (first, 0)
     assert run("--every-case", state="edited") == ({*range(12)}, 0)
 
 
+def test_a_fresh_copy_draws_what_any_run_on_the_same_sources_has_passed(run, monkeypatch):
+    lot, _ = run("--cache-clear")
+    assert run("--cache-clear", state="built on another day") == (lot, 0)
+    monkeypatch.setattr("sweeps.sources", lambda: "edited")
+    other, _ = run("--cache-clear")
+    assert other != lot
+
+
 def test_what_was_written_last_is_tried_beside_the_lot(run, pytester, monkeypatch):
+    """But in a fresh copy, where that says nothing."""
     monkeypatch.setattr("sweeps.LATEST", 2)
     files = [pytester.path / f"{case}.txt" for case in range(12)]
-    for time, file in enumerate(files):
+    lot, _ = run()
+    late = [*{*range(12)} - lot][:2]
+    for case, file in enumerate(files):
         file.write_text("")
-        os.utime(file, (time, time))
-    tried, _ = run(more=FILES)
-    assert {10, 11} <= tried
-    run("--every-case", more=FILES)
+        os.utime(file, (0, 99 if case in late else case))
+    assert run("--cache-clear", more=FILES) == (lot, 0)
+    tried, _ = run(more=FILES, state="edited")
+    assert tried == {*lot, *late}
+    run("--every-case", more=FILES, state="edited")
     files[5].write_text("changed")
-    assert run(more=FILES) == ({5}, 0)
+    assert run(more=FILES, state="edited") == ({5}, 0)
+
+
+NUMBERS = """
+import test_sweeps
+
+def test_numbers():
+    test_sweeps.draw()
+
+def test_more_numbers():
+    test_numbers()
+"""
+
+
+def draw():
+    by_numpy = np.random.rand()  # noqa: NPY002
+    print("drawn", random.random(), by_numpy, torch.rand(()).item())
+
+
+def test_a_test_draws_the_same_numbers_wherever_it_runs(pytester, run):
+    """With every case others, which can be drawn once more."""
+    pytester.makepyfile(NUMBERS)
+
+    def drawn(*options):
+        lines = pytester.runpytest_inprocess("-s", *options).outlines
+        (by,) = (line for line in lines if line.startswith("random numbers: "))
+        numbers = [line.partition("drawn ")[2] for line in lines if "drawn " in line]
+        return by.partition(": ")[2].split(), numbers
+
+    _, (one, other) = drawn()
+    assert len({*one.split(), *other.split()}) == 6
+    assert drawn("-k", "more")[1] == [other]
+    by, again = drawn("--every-case")
+    assert not {one, other} & {*again}
+    assert drawn(*by)[1] == again

@@ -2,7 +2,7 @@
 
 Every page has checks of its own, which hold under watch, too; a page that shows something
 wrong on purpose stands in ``SHOWN``. Of the pages that have changed since they passed, or
-all when the rules have, a run takes some by lot; ``--every-case`` takes all.
+all when the package has, a run takes some by lot; ``--every-case`` takes all.
 """
 
 import itertools
@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 from executed import PAGES, ROOT
-from sweeps import untried
+from sweeps import digest, of, package, untried
 
-from pages import LIBRARIES, PRELOAD, RUNNER, Page, digest, run_jobs
+from pages import LIBRARIES, PRELOAD, RUNNER, Page, run_jobs
 from runner import Block, Order
 
-BY_LOT, TOGETHER = 36, 6
+BY_LOT, TOGETHER = 36, 12  # torch is imported once for so many
 #: What pages show on purpose: the names of the rules.
 SHOWN = {
     "docs/answers/batches.md": {"mean-of-unequal-batches"},
@@ -187,9 +187,9 @@ def parts(blocks):
 
 def state(page):
     """Return a digest of all that decides what is found on a page."""
-    files = sorted(ROOT.joinpath("src/pullback/_watch").glob("*.py"))
-    named = [Path(file).read_bytes() for file in page.files.values()]
-    return digest(page.text.encode(), *named, *(file.read_bytes() for file in files))
+    shown = sorted(SHOWN.get(page.name, ()))
+    named = [of(Path(file)) for file in page.files.values()]
+    return digest(package(), page.text, *shown, *named)
 
 
 def place(page):
@@ -203,7 +203,7 @@ def lot(config):
     if config.getoption("--every-case"):
         taken = sorted(pages)
     else:
-        taken = untried(config.cache, {at: state(p) for at, p in pages.items()})[:BY_LOT]
+        taken = untried(config.cache, pages, state)[:BY_LOT]
     names = [pages[at].name for at in taken]
     return [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
 
