@@ -1,5 +1,6 @@
 """Live pictures on a page of the site: data in the page, one script beside it."""
 
+import json
 import math
 import re
 from textwrap import indent
@@ -9,9 +10,20 @@ import torch
 from built import needs_chromium
 from executed import ROOT
 from sites import Site, conf, write
+from torch.nn import functional as F
 
 import pullback
-from certified import AGREE, COUNT, Difference, certify, inputs_for
+from certified import (
+    AGREE,
+    COUNT,
+    Difference,
+    certify,
+    differences,
+    engine,
+    held,
+    inputs_for,
+)
+from pullback._live import script
 
 SCRIPTS = [str(ROOT / "src" / "pullback" / name) for name in ("live.js", "steps.js")]
 CONF = conf("live_pictures", html_static_path=SCRIPTS)
@@ -87,28 +99,160 @@ def test_what_is_compared():
         assert (t < 0).all(dim=1).any()
         assert (t.abs().amax(dim=1) > 1e6).any()
         assert (t.abs().amax(dim=1) < 1e-5).any()
+        for size in (1e16, 1e40, -40.0, 1e-16):
+            other = ((t != size) & (t.abs() > 1e-3) & (t.abs() < 10)).any(dim=1)
+            assert ((t == size).any(dim=1) & other).any(), "beside numbers of usual size"
+    assert ((vs == 1).sum(dim=1).eq(1) & (vs == 0).sum(dim=1).eq(2)).any(), "one-hot"
     ties = [len(set(x.tolist()) - {0.0}) < int((x != 0).sum()) for x in xs]
     assert sum(ties) > 10
     large, small = xs.abs().amax(dim=1) > 1e5, vs.abs().amax(dim=1) < 1e-4
     assert (large & small & (vs != 0).any(dim=1)).any(), "each kind with each"
 
 
+def difference(exact, page, terms=None, cells=("0",)):
+    exact, page = (torch.tensor(t, dtype=torch.float64) for t in (exact, page))
+    terms = exact.abs() if terms is None else torch.tensor(terms, dtype=torch.float64)
+    return Difference("y", exact, exact, exact, terms, page, list(cells))
+
+
 def test_the_measure_of_a_difference():
-    """Relative, however large or small; to the terms, where they cancel."""
-
-    def size(exact, page, of):
-        parts = (torch.tensor(t, dtype=torch.float64) for t in (exact, page, of))
-        exact, page, of = parts
-        return Difference(of, of, exact, page, of).size
-
-    assert size([1e6, 2.0], [1e6, 2.0 + 1e-3], [1.0]) == pytest.approx(1e-9)
-    assert size([1e-6, 0.0], [1e-6, 1e-9], [1e-7]) == pytest.approx(1e-3)
-    assert size([1e-17], [0.0], [1.0]) == pytest.approx(1e-17)
-    assert size([math.nan, math.inf], [math.nan, math.inf], [1.0]) == 0
+    """Relative to the number itself, whatever stands beside it; to the terms it is of."""
+    assert difference([1e6, 2.0], [1e6, 2.0 + 1e-3]).size == pytest.approx(5e-4)
+    assert difference([1e16, 4.0], [1e16, 0.0]).size == 1
+    assert difference([1e-17], [0.0], [1.0]).size == pytest.approx(1e-17)
+    assert difference([math.nan, math.inf], [math.nan, math.inf]).size == 0
     for wrong in (math.nan, math.inf):
-        assert not size([1.0], [wrong], [1.0]) <= AGREE
-        assert not size([wrong], [1.0], [1.0]) <= AGREE
-    assert not size([math.inf], [-math.inf], [1.0]) <= AGREE
+        assert not difference([1.0], [wrong]).size <= AGREE
+        assert not difference([wrong], [1.0]).size <= AGREE
+    assert not difference([math.inf], [-math.inf]).size <= AGREE
+
+
+def test_what_a_cell_says():
+    """Its digits are right, and the next one is rounded."""
+    for number, right, wrong in [
+        (1234.5678, "1235", "1236"),
+        (0.0123456, "0.0123", "0.0124"),
+        (1.26e-7, "1.3e-7", "1.2e-7"),
+        (9.9996, "10", "9.999"),
+        (1e-20, "1.0e-20", "0"),
+        (math.nan, "NaN", "0"),
+        (math.inf, "Infinity", "NaN"),
+    ]:
+        assert difference([number], [number], cells=[right]).shown <= AGREE
+        assert not difference([number], [number], cells=[wrong]).shown <= AGREE
+
+
+def test_rounding_is_that_of_the_terms_of_a_number():
+    """Not of the largest number beside it, and of nothing where there is none."""
+    a = torch.tensor([[1.0, -1.0, 1e-9], [0.1, 0.2, 0.3]], dtype=torch.float64)
+
+    def ask():
+        return (a / 3).sum(1), a[0, :2] - 1, (a[1] > 0.15).double()
+
+    pages = [("", t, ["0"] * len(t)) for t in ask()]
+    sums, whole, truth = (d.terms for d in held(ask, pages, a, a))
+    assert 0.1 < float(sums[0]) < 10
+    assert whole.tolist() == [0, 2]
+    assert truth.tolist() == [0, 1, 1]
+
+
+def squares():
+    return pullback.live(torch.square, torch.tensor([1.0, 2.0, 2.0]))
+
+
+def test_a_large_number_hides_no_other():
+    """4 beside 2e16 is 4: a product is rounding beside its own terms alone."""
+    assert product_shown(squares(), [1.0, 2.0, 2.0], [1e16, 1.0, 1.0]) == ["2e16", "4", "4"]
+    cancels = pullback.live(lambda x: torch.stack([x.sum(), x[0]]) / 3, torch.ones(2))
+    assert product_shown(cancels, [1.0, 1.0], [0.1, -0.1])[0] == "0"
+    assert product_shown(cancels, [1.0, 1.0], [0.1, -0.1 * (1 + 1e-13)])[0] != "0"
+
+
+def product_shown(live, x, v):
+    """Return what the cells of vᵀJ show, large numbers in few letters."""
+    told = engine().eval(f"""(program => {{
+        const x = {x}, v = {v}, [J, at] = live.jacobian(program, x, v.length);
+        const product = live.run(program, x, v, at)[program.outputs[1]];
+        return JSON.stringify(live.backward(J, v, product).map(live.tidy));
+    }})({json.dumps(live.program)})""")
+    return [re.sub("0000000000000000$", "e16", text) for text in json.loads(str(told))]
+
+
+BROKEN = {
+    "rounding beside the largest number of the table": (
+        "const size = terms[k].reduce((all, x) => all + Math.abs(x), 0);",
+        "const size = Math.max(...terms.flat().map(Math.abs));",
+        torch.square,
+    ),
+    "a sigmoid that loses its tail": (
+        "sigmoid: a => 1 / (1 + Math.exp(-a))",
+        "sigmoid: a => 1 - 1 / (1 + Math.exp(a))",
+        torch.sigmoid,
+    ),
+    "an erfc that loses its tail": (
+        "erfc: a => a > 1 ? tail(a) :",
+        "erfc: a => a > 1 ? 1 - functions.erf(a) :",
+        torch.erfc,
+    ),
+    "a log1p that loses small numbers": (
+        "neg: a => -a,",
+        "neg: a => -a, log1p: a => Math.log(1 + a),",
+        torch.log1p,
+    ),
+    "an expm1 that loses small numbers": (
+        "neg: a => -a,",
+        "neg: a => -a, expm1: a => Math.exp(a) - 1,",
+        torch.expm1,
+    ),
+    "a digit too few": ("Math.abs(x) < 1 ? 3 : 4", "3", torch.square),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_fault_of_the_script_is_seen(fault):
+    right, wrong, f = BROKEN[fault]
+    assert script().count(right) == 1
+    live = pullback.live(f, torch.ones(3))
+    certify(live)
+    found = differences(live, COUNT, script().replace(right, wrong))
+    assert max(max(one.size, one.shown) for one in found) > AGREE
+
+
+TAILS = {
+    "sigmoid": torch.sigmoid,
+    "logsigmoid": F.logsigmoid,
+    "softplus": F.softplus,
+    "softplus, scaled": lambda x: F.softplus(x, beta=3),
+    "silu": F.silu,
+    "mish": F.mish,
+    "gelu": F.gelu,
+    "gelu, by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "log1p": torch.log1p,
+    "expm1": torch.expm1,
+    "tanh": torch.tanh,
+    "elu": F.elu,
+    "logaddexp": lambda x: torch.logaddexp(x, -x),
+    "log_softmax": lambda x: x.log_softmax(0),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_keep_their_digits(name):
+    assert certify(pullback.live(TAILS[name], torch.ones(2))).inputs == COUNT
+
+
+def test_the_tail_of_gelu_is_more_exact_than_torch():
+    """Which adds 1 to an erf that is almost -1; the page has what more digits give."""
+    x = torch.tensor([-5.0, -7.0, -9.0, -12.0])
+    exact = [a * math.erfc(-a / math.sqrt(2)) / 2 for a in x.tolist()]
+    program = json.dumps(pullback.live(F.gelu, x).program)
+    told = engine().eval(
+        f"JSON.stringify(live.run({program}, {x.tolist()}, [1, 1, 1, 1])"
+        f"[{program}.outputs[0]])"
+    )
+    assert json.loads(str(told)) == pytest.approx(exact, rel=1e-12)
 
 
 def test_nothing_but_rounding_is_between_them():

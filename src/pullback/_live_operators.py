@@ -64,9 +64,9 @@ def rule(*names: str) -> Callable[[R], R]:
 #: Operations of one, two or three tensors or numbers, as the interpreter (or JavaScript's
 #: Math) calls them.
 SAME = """
-    abs acos acosh asin asinh atan atan2 atanh ceil cos cosh eq erf exp expm1 floor fmod ge
-    gt hypot isnan le log log10 log1p log2 lt mul ne neg pow round sigmoid sign sin sinh
-    sqrt tan tanh trunc where
+    abs acos acosh asin asinh atan atan2 atanh ceil cos cosh eq erf erfc exp expm1 floor
+    fmod ge gt hypot isnan le log log10 log1p log2 lt mul ne neg pow round sigmoid sign
+    sin sinh sqrt tan tanh trunc where
 """
 RENAMED = {"maximum": "max", "minimum": "min", "remainder": "mod", "sgn": "sign"}
 #: Of truth values: numbers are true unless they are 0.
@@ -160,6 +160,32 @@ def _rsqrt(r: Reader, out: Tensor, a: Any) -> int:
 @rule("relu")
 def _relu(r: Reader, out: Tensor, a: Any) -> int:
     return r.program.each("max", r.read(a), r.read(0))
+
+
+@rule("gelu")
+def _gelu(r: Reader, out: Tensor, a: Tensor, *, approximate: str = "none") -> Any:
+    if approximate != "none":
+        return NotImplemented
+    return r.program.each("mul", r.read(a), _normal(r, r.read(a)))
+
+
+@rule("gelu_backward")
+def _gelu_backward(
+    r: Reader, out: Tensor, v: Tensor, a: Tensor, *, approximate: str = "none"
+) -> Any:
+    if approximate != "none":
+        return NotImplemented
+    each, x = r.program.each, r.read(a)
+    half = each("div", each("mul", x, x), r.read(-2))
+    bell = each("mul", each("exp", half), r.read(1 / math.sqrt(2 * math.pi)))
+    return each("mul", r.read(v), each("add", _normal(r, x), each("mul", x, bell)))
+
+
+def _normal(r: Reader, node: int) -> int:
+    """Return the distribution function of the normal distribution, exact at both ends."""
+    each = r.program.each
+    tail = each("erfc", each("div", node, r.read(-math.sqrt(2))))
+    return each("div", tail, r.read(2))
 
 
 @rule("clamp", "clamp_min")

@@ -225,6 +225,8 @@ class Recorder(Doubled):
         except TypeError:
             raise Lacking("arguments that are rarely given") from None
         nodes = rule(self, out, *args, **kwargs)
+        if nodes is NotImplemented:
+            return self.take_apart(func, args, kwargs)
         for t, node in zip(
             results, nodes if isinstance(nodes, tuple) else (nodes,), strict=True
         ):

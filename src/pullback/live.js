@@ -15,14 +15,23 @@
     hypot: (a, b) => Math.hypot(a, b),
     pow: (a, b) => a === 1 ? 1 : a === -1 && Math.abs(b) === Infinity ? 1 : a ** b,
     fmod: (a, b) => a % b, mod: (a, b) => { const r = a % b; return r && r < 0 !== b < 0 ? r + b : r; },
-    erf: a => {
-      if (Math.abs(a) > 6) return Math.sign(a);
-      let term = a, sum = a;
-      for (let n = 1; n < 200; n++) sum += term *= 2 * a * a / (2 * n + 1);
-      return sum * Math.exp(-a * a) * 2 / Math.sqrt(Math.PI);
-    },
+    erf: a => Math.abs(a) > 1 ? Math.sign(a) * (1 - tail(Math.abs(a))) : middle(a),
+    erfc: a => a > 1 ? tail(a) : 1 - functions.erf(a),
   };
   const named = f => functions[f] ?? Math[f];
+
+  // erf near 0, and 1 - erf beyond 1, each to its last digits
+  const bell = a => Math.exp(-a * a) / Math.sqrt(Math.PI);
+  function middle(a) {
+    let term = a, sum = a;
+    for (let n = 1; n < 50; n++) sum += term *= 2 * a * a / (2 * n + 1);
+    return 2 * sum * bell(a);
+  }
+  function tail(a) {
+    let rest = 0;
+    for (let n = 200; n; n--) rest = n / 2 / (a + rest);
+    return bell(a) / (a + rest);
+  }
 
   function fold(f, a, k, keep) {
     const out = [];
@@ -73,21 +82,46 @@
     return at;
   }
 
-  if (typeof document === "undefined") return { run };
+  const unit = (n, k) => Array.from({ length: n }, (_, i) => Number(i === k));
 
-  // ---- the picture
-
+  // a number as it is shown
   const tidy = x => Math.abs(x) < 1e-3 && x !== 0
     ? x.toExponential(1)
     : String(x === 0 ? 0 : Number(x.toPrecision(Math.abs(x) < 1 ? 3 : 4)));
+
+  // J at x, row by row, and the lists of the last of its runs
+  function jacobian(program, x, m) {
+    let at = [];
+    const J = Array.from({ length: m }, (_, i) => {
+      at = run(program, x, unit(m, i), at);
+      return at[program.outputs[1]];
+    });
+    return [J, at];
+  }
+
+  // sums as the cells show them: what rounding leaves of terms that cancel is 0; so is what
+  // is another number when the terms are added up
+  const kept = (found, terms) => found.map((sum, k) => {
+    const size = terms[k].reduce((all, x) => all + Math.abs(x), 0);
+    const other = terms[k].reduce((all, x) => all + x, 0);
+    const rounding = 4e-15 * size + 2 * Math.abs(sum - other);
+    return rounding < Infinity && Math.abs(sum) <= rounding ? 0 : sum;
+  });
+  const turned = J => J[0].map((_, j) => J.map(row => row[j]));
+  const times = (lines, w) => lines.map(line => line.map((x, k) => x * w[k]));
+  const backward = (J, v, product) => kept(product, times(turned(J), v));
+  const forward = (J, u) => kept(times(J, u).map(xs => xs.reduce((a, b) => a + b)), times(J, u));
+
+  if (typeof document === "undefined") return { run, jacobian, backward, forward, tidy };
+
+  // ---- the picture
+
   const list = xs => "[" + xs.map(tidy).join(", ") + "]";
-  const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
   const largest = xs => Math.max(...xs.map(Math.abs).filter(Number.isFinite), 1e-300);
   const drawn = x => tidy(x).replace(/-/g, "\u2212");
   // as Python writes them: one number, nested lists, or a shape with the norm of what it holds
   const told = (words, [...xs]) => words[0] === "(" ? words.replace(/\S+$/, drawn(Math.hypot(...xs)))
     : words.replace(/[^\][, ]+/g, () => drawn(xs.shift()));
-  const unit = (n, k) => Array.from({ length: n }, (_, i) => Number(i === k));
 
   function start(form) {
     const all = selector => [...form.querySelectorAll(selector)];
@@ -114,11 +148,7 @@
     }
 
     function compute() {
-      at = [];
-      J = now.v.map((_, i) => {
-        at = run(program, now.x, unit(now.v.length, i), at);
-        return at[program.outputs[1]];
-      });
+      [J, at] = jacobian(program, now.x, now.v.length);
     }
 
     function move(which, i, to, typing) {
@@ -183,14 +213,10 @@
     }
 
     function show(typing) {
-      const w = now[way], columns = J[0].map((_, j) => J.map(row => row[j])), flat = J.flat();
-      const [rows, lines] = way === "v" ? [J, columns] : [columns, J];
-      const parts = rows.flatMap((row, i) => row.map(x => x * w[i]));
+      const w = now[way], flat = J.flat(), rows = way === "v" ? J : turned(J);
       at = run(program, now.x, now.v, at);
       const [y, product, ...seen] = program.outputs.map(i => at[i]);
-      // what double precision leaves of a sum that cancels is written as 0
-      const result = (way === "v" ? product : lines.map(line => dot(w, line)))
-        .map(x => Math.abs(x) < 1e-14 * largest(parts) ? 0 : x);
+      const result = way === "v" ? backward(J, w, product) : forward(J, w);
       const most = largest([...w, ...result, ...flat]);
       const cells = selector => every(`.pb-by-${way} ${selector}`);
       const write = (texts, words) => texts.forEach((text, k) => put(text, "textContent", words(k, text)));
