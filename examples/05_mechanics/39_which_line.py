@@ -73,7 +73,7 @@ shared = seen[0].fix
 shared
 
 # %%
-# Why does my loss have no graph, and why is it used up?
+# Why has my loss no graph, and why is it used up?
 # ------------------------------------------------
 #
 # *Does not require grad and does not have a grad_fn* is another message without a line.
