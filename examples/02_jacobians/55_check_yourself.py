@@ -646,7 +646,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "no prices": rates.sum(),
     "heat alone": v[0] * rates[0],
     "parts": v * rates,
-    "spread": net.train()(batch).var(0, correction=0).mean(),
+    "spread": round(net.train()(batch).var(0, correction=0).mean().item(), 2),
     "one of the batch": 1 / len(batch),
     "outputs": len(windows),
     "inputs": len(series),
