@@ -307,7 +307,7 @@
       if (kind === "signs") return compareSigns(text, asks, like, label);
       const said = kind === "largest" && comparePlace(text, asks, label);
       if (said) return said;
-      if (/^\s*(none|null)\s*\.?$/i.test(text)) return `Not so. It is not None.${ON}`;
+      if (kind === "value" && /^\s*(none|null)\s*\.?$/i.test(text)) return `Not so. It is not None.${ON}`;
       const value = understood(text, like, label);
       return kind === "v" ? weigh(value, asks) : compare(value, text, { ...asks, unit });
     } catch (error) {

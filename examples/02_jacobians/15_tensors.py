@@ -140,8 +140,8 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # .. predict::
 #    :expects: shape
 #    :for: the shape, if there is no error
-#    :wrong: as x: So it should look. But @ takes the last two dimensions of J for a matrix,
-#          and keeps the other two.;
+#    :wrong: as x: This is the shape that it should have. But @ takes the last two
+#          dimensions of J for a matrix, and keeps the other two.;
 #       as y: This is the shape of v and y. @ keeps the first two dimensions of J and
 #          multiplies in the last two.;
 #       flat: This is v @ table, with the flattened table.

@@ -164,9 +164,9 @@ all(torch.equal(way, table) for way in (in_parts, from_y, chosen))
 # .. predict::
 #    :item: 0
 #    :for: the typical error of the heat
-#    :wrong: added: So far off it is when all three are off to the same side. Often one is
+#    :wrong: added: This is the error when all three are off to the same side. Often one is
 #          too high while another is too low.;
-#       one knob: So far off is one knob. The heat is the sum of three.;
+#       one knob: This is the error of one knob. The heat is the sum of three.;
 #       mean square: This is the mean of the square. The typical error is its root.;
 #       plain average: On average, up and down cancel. The typical error says how far off it
 #          is, to either side.

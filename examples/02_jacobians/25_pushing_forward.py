@@ -214,7 +214,7 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #
 # .. predict:: Try it
 #    :for: the rates of heat and fuel
-#    :wrong: a: This is a, and it is right. How fast do heat and fuel change with it?;
+#    :wrong: a: This is a. The question goes on: how fast do heat and fuel change with it?;
 #       a up: Here a is 1. Then the second stove burns more fuel, too. It has to go down.;
 #       half: Here a is −1/2, and the fuel still rises.;
 #       double: Here a is −2, and the fuel falls.;

@@ -46,7 +46,7 @@ print("missing:", missing)
 #    :item: 0
 #    :for: the change of the heat
 #    :wrong: nothing: All three stoves go down in this step, and each of them heats.;
-#       fuel: So much does the fuel change. For the heat, add up the step.;
+#       fuel: This is the change of the fuel. For the heat, add up the step.;
 #       undivided: This is the row of the fuel, added up, with a minus. The step is a 56th
 #          of it.;
 #       third stove: This is the third stove alone. All three go down.;

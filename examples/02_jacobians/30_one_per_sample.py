@@ -71,7 +71,7 @@ tables[3]
 # .. predict::
 #    :label: pulls
 #    :for: the number of pulls
-#    :wrong: without vmap: So many does jacrev(street) take, one for each number of the
+#    :wrong: without vmap: This is the number for jacrev(street), one for each number of the
 #          result. The houses can share a pull.;
 #       houses: All houses share a pull: each has its 1 in the same v.;
 #       stoves: This is the number of stoves, or columns. A pull brings a row.;
@@ -79,7 +79,7 @@ tables[3]
 #       one table: This is the number of entries in the table of a house. A pull brings a
 #          whole row.;
 #       four houses: Four houses or a thousand, all of them share a pull.;
-#       street of four: So many would jacrev(street) take for four houses.
+#       street of four: This is the number for jacrev(street) with four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
 #    the result. How many does ``vmap(jacrev(house))`` take for them?

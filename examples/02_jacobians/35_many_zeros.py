@@ -73,12 +73,11 @@ both
 # .. predict::
 #    :label: pushes
 #    :for: the number of pushes
-#    :wrong: pairs: So many would pairs take. Columns 0, 3, 6, 9 and so on can all share one
-#          push.;
-#       columns: So many would it take with one push for each column. Columns that do not
-#          meet can share one.;
+#    :wrong: pairs: This is the number of pushes if columns go in pairs. Columns 0, 3, 6, 9
+#          and so on can all share one push.;
+#       columns: This is one push for each column. Columns that do not meet can share one.;
 #       two: With every other column in one push, two columns meet in the row between them.;
-#       in a push: So many columns share one push.;
+#       in a push: This is how many columns share a push.;
 #       one for each room: These are the six rooms from above.
 #
 #    In a corridor of a thousand rooms, the table has a thousand columns. How many pushes
@@ -256,10 +255,10 @@ pullback.live(corridor, T)
 # .. predict:: Try it
 #    :label: colours
 #    :for: the number of colours
-#    :wrong: corridor: So many were enough in the corridor. In the ring they would have to
+#    :wrong: corridor: Three were enough in the corridor. In the ring they would have to
 #          repeat every three rooms, and seven is not a multiple of three.;
-#       every room: So many are always enough. Rooms that are far enough apart can share
-#          one.;
+#       every room: A colour for each room is always enough. Rooms that are far enough apart
+#          can share one.;
 #       two: Three neighbours meet in a row, so they need three already.
 #
 #    The corridor becomes a ring of *seven* rooms: the first room and the last are

@@ -107,10 +107,10 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
 #    :for: the factor for 10
 #    :wrong: one product: This is one product of matrices. The walk back takes two, one for
 #          the weights and one for the inputs.;
-#       together: So much take forward and back together.;
+#       together: This is the work of forward and back together.;
 #       size: The factor does not grow with the size.;
-#       rows: So many rows the table has. The walk back takes two products of matrices, and
-#          no table.
+#       rows: This is the number of rows in the table. The walk back takes two products of
+#          matrices, and no table.
 #
 #    The layers have 10, 100 and 1000 inputs, and as many outputs. How many times the work
 #    of the forward pass does the walk back take? Does this factor grow with the size?
@@ -189,7 +189,7 @@ def kept_numbers(f, x):
 #       with the input: The rule of tanh needs its result and not its input, so x itself is
 #          not kept.;
 #       both: The rule of tanh needs its result alone, not its input as well.;
-#       under no_grad: So it would be under torch.no_grad(). Here a walk back may follow.
+#       under no_grad: This holds under torch.no_grad(). Here a walk back may follow.
 #
 #    ``x`` has a million numbers. A loop replaces ``x`` by ``torch.tanh(x)``, ten times. How
 #    many millions of numbers does PyTorch keep for the walk back?
@@ -234,10 +234,10 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #
 # .. predict:: Try it
 #    :for: the factor
-#    :wrong: with both: So it was when the data needed a gradient as well. Now the product V
-#          @ W is skipped.;
+#    :wrong: with both: This was the factor when the data needed a gradient as well. Now the
+#          product V @ W is skipped.;
 #       half: One product is left, and the forward pass is one product, too.;
-#       together: So much did forward and back take together.
+#       together: This is the work of forward and back together.
 #
 #    In the cell that counts, write ``X = torch.ones(64, size)`` without
 #    ``requires_grad``, as it is for the first layer of a network. What is the factor now?

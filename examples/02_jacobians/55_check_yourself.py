@@ -20,8 +20,8 @@ and names the page to go back to.
 #       of the second: This is the shape of J2. It reads the four results of first, and the
 #          whole reads the three inputs.;
 #       a column: Outputs come first. There is one output and there are three inputs.;
-#       as the input: So the gradient of a single number looks. second returns a tensor of
-#          shape (1,), so there is a row.
+#       as the input: This is the shape of the gradient of a single number. second returns a
+#          tensor of shape (1,), so there is a row.
 #
 #    ``first`` takes 3 numbers to 4, and ``second`` takes 4 numbers to 1. Their Jacobians
 #    are ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them,
@@ -129,8 +129,8 @@ three.shape
 #          are ten.;
 #       jacrev, with ten pulls: jacrev takes one pull for each output, and there are a
 #          thousand.;
-#       jacrev, with a thousand pulls: So many pulls jacrev does take. jacfwd gives the same
-#          table from ten pushes.
+#       jacrev, with a thousand pulls: jacrev does take a thousand pulls. jacfwd gives the
+#          same table from ten pushes.
 #
 #    You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
 #    of its entries is known to be zero. Which function do you try first, and how many pulls
@@ -173,7 +173,7 @@ print("errors:", pushed)
 # .. predict:: Question
 #    :for: the two typical errors
 #    :wrong: pushed: This is the push, as if both lengths were too long.;
-#       all added: So far off they are if the two errors happen to add up.;
+#       all added: This is how far off they are if the two errors happen to add up.;
 #       squares added: These are the sums of the squares. The typical errors are their
 #          roots.;
 #       without the sign: This is the push without its sign. As often as not, one length is
@@ -272,11 +272,10 @@ pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 # .. predict:: Question
 #    :label: groups
 #    :for: how many groups
-#    :wrong: outputs: So many pulls it would take, one for each output.;
-#       inputs: So many would it take with a push for each input. Columns that never meet
-#          can share one.;
+#    :wrong: outputs: This is one pull for each output.;
+#       inputs: This is one push for each input. Columns that never meet can share one.;
 #       one fewer: The four columns of one row all meet, so they need four groups.;
-#       in a group: So many columns are in a group.
+#       in a group: This is how many columns are in a group.
 #
 #    Into how many groups do you put the columns, so that one push for each group gives
 #    the whole Jacobian? Why not fewer?
@@ -385,12 +384,13 @@ for _ in range(5):
 #    :for: kept, in millions
 #    :wrong: one of two: Each batch keeps two million: the numbers, for the product, and the
 #          result of tanh.;
-#       last batch: So it is with loss.item(). With the loss itself, every batch is kept.;
+#       last batch: This is what is kept with loss.item(). With the loss itself, every batch
+#          is kept.;
 #       with the sums: The rule of a sum needs nothing, so the sums keep nothing.;
-#       under no_grad: So it would be under torch.no_grad(). Without it, PyTorch keeps
-#          values even if backward is never called.;
-#       one batch: So many numbers has one batch. There are five, and tanh keeps its result,
-#          too.
+#       under no_grad: This holds under torch.no_grad(). Without it, PyTorch keeps values
+#          even if backward is never called.;
+#       one batch: This is how many numbers a batch has. There are five batches, and tanh
+#          keeps its result, too.
 #
 #    How many millions of numbers does PyTorch keep for a walk back when the loop is over?
 #    Why does it not let go of them after each batch? Which line do you change?
@@ -646,7 +646,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "no prices": rates.sum(),
     "heat alone": v[0] * rates[0],
     "parts": v * rates,
-    "spread": net.train()(batch).var(0, correction=0).mean(),
+    "spread": round(net.train()(batch).var(0, correction=0).mean().item(), 2),
     "one of the batch": 1 / len(batch),
     "outputs": len(windows),
     "inputs": len(series),
