@@ -576,6 +576,36 @@ def test_check_of_numbers_that_are_drawn_again():
     assert report.routes[4].undecided.startswith("f draws gammas")
 
 
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda: pullback.check(torch.sin, X, routes=3),
+            "routes is 3; one or more names of",
+        ),
+        (
+            lambda: pullback.check(torch.sin, X, routes=[]),
+            r"routes is \[\]; one or more names",
+        ),
+        (
+            lambda: pullback.check(torch.sin, X, progress="yes"),
+            "progress is 'yes'; True or",
+        ),
+        (
+            lambda: pullback.mixing(torch.sin, X, dim=0.5),
+            "dim is 0.5; the int of a dimension",
+        ),
+        (
+            lambda: pullback.jacobian(torch.sin, X, batched="x"),
+            "batched is 'x'; True or False",
+        ),
+    ],
+)
+def test_options_of_another_type_are_named(ask, message):
+    with pytest.raises(TypeError, match=message):
+        ask()
+
+
 class Two(torch.autograd.Function):
     """The cube of x times a, and the sum of x; its backward may forget the sum."""
 

@@ -203,9 +203,17 @@ def check(
     wrong entry is found.
 
     What says nothing about the product does not count against it: a kink of f between the
-    ends of a step, or at x; other random numbers under :mod:`torch.func`; a JVP that is
-    wrong itself, as differences tell; a route that f does not support (a custom
+    ends of a step, or at x; rounding within f, such as that of ``(1e12 + x) - 1e12``, which
+    is measured where differences disagree, by rounding each operation at random (Parker,
+    *Monte Carlo Arithmetic*, 1997) and by differences of the sixth order (Moré and Wild,
+    *Estimating Computational Noise*, 2011); other random numbers under
+    :mod:`torch.func`; a JVP that is wrong itself, as differences tell, or NaN; gammas,
+    which are drawn again when x moves; a route that f does not support (a custom
     ``Function`` without ``setup_context`` under ``torch.func``).
+
+    Where y or the product is NaN or infinite, the rest is judged, and ``unjudged`` says
+    what was not. But where f is finite and has a slope, a product that is NaN is wrong.
+    Of what :func:`torch.compile` gave, the product is that of f as it was before.
 
     Args:
         f: Function that returns a tensor y, or a tuple, list or dict of tensors.
@@ -218,11 +226,11 @@ def check(
 
     Returns:
         A :class:`Check`, true unless a route finds the product wrong: a table, ``.ok``,
-        ``.error``, ``.result``.
+        ``.error``, ``.result``, ``.unjudged``.
 
     Raises:
-        TypeError: f is no function, x or v is no real floating point tensor, or f
-            returns something else than such tensors.
+        TypeError: f is no function, x or v is no real floating point tensor, f returns
+            something else than such tensors, or routes or progress is of another type.
         ValueError: v does not have y's shapes, a route has another name, or x or y is on
             the meta device.
         RuntimeError: f changes x in place, or its result does not depend on x.
@@ -251,6 +259,8 @@ def check(
     check_no_transform()
     check_progress(progress)
     routes = (routes,) if isinstance(routes, str) else routes
+    if not isinstance(routes, Sequence) or not routes:
+        raise TypeError(f"routes is {routes!r}; one or more names of {ROUTES} are needed")
     for name in routes:
         if name not in ROUTES:
             raise ValueError(f"routes has {name!r}; names of {ROUTES} are needed")

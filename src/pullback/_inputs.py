@@ -51,6 +51,12 @@ def check_chunk_size(chunk_size: object) -> None:
         raise ValueError(f"chunk_size is {chunk_size}; at least 1 is needed")
 
 
+def check_flag(name: str, value: object) -> None:
+    """Raise TypeError unless an option is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; True or False is needed")
+
+
 def check_mode(mode: object) -> None:
     """Raise ValueError unless ``mode`` is a :data:`Mode`."""
     if mode not in get_args(Mode):

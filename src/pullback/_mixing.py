@@ -118,8 +118,8 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
         A :class:`Mixing`: truthy when samples mix, with the dependency matrix.
 
     Raises:
-        TypeError: f is no function, or x or ``f(x)`` is not one floating point or
-            complex tensor.
+        TypeError: f is no function, dim is no int, or x or ``f(x)`` is not one floating
+            point or complex tensor.
         ValueError: the derivative of f is NaN or infinite here, or x is on the meta device.
         IndexError: x or ``f(x)`` has no dimension ``dim``.
         RuntimeError: f changes x in place, or its result does not depend on x.
@@ -135,6 +135,8 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 [1, 1, 1]], dtype=torch.int32)
     """
     check_tensors(f, (x,))
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise TypeError(f"dim is {dim!r}; the int of a dimension is needed")
 
     def output(x: Tensor) -> Tensor:
         with untouched():  # so that every call draws the same random numbers

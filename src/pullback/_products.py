@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pullback._graph import bytes_on_the_way
-from pullback._inputs import ChunkSize, Mode, check_chunk_size, check_mode
+from pullback._inputs import ChunkSize, Mode, check_chunk_size, check_flag, check_mode
 from pullback._samples import Probes
 from pullback._torch import apply_to_rows, in_transform, vector_jacobian
 
@@ -63,11 +63,14 @@ class Options(NamedTuple):
         """Raise TypeError, ValueError or ImportError unless all can be done."""
         check_mode(self.mode)
         check_chunk_size(self.chunk_size)
+        check_flag("batched", self.batched)
+        check_flag("allow_unused", self.allow_unused)
         check_progress(self.progress)
 
 
 def check_progress(progress: bool) -> None:
-    """Raise ImportError if a bar is asked for that cannot be shown."""
+    """Raise TypeError or ImportError unless progress says whether to show a bar."""
+    check_flag("progress", progress)
     if progress and not importlib.util.find_spec("tqdm"):
         raise ImportError(
             "progress=True needs tqdm, which is not installed; "
