@@ -387,8 +387,8 @@ def test_the_dense_jacobian_has_no_option_of_a_plan_or_a_group(option):
 
 def test_wrong_kinds():
     x = numbers(5)
-    with pytest.raises(TypeError, match=r"inputs\[0\] is a tuple; one tensor is needed"):
-        pullback.sparsity(lambda t: t[0], (x,))
+    with pytest.raises(TypeError, match=r"inputs\[0\]\[0\] is a str; a tensor, or a tuple"):
+        pullback.sparsity(lambda t: x, ("x",))
     with pytest.raises(TypeError, match="the output of f is a tuple; one tensor"):
         pullback.sparsity(lambda x: (x, x), x)
     with pytest.raises(TypeError, match=r"argnums is \(0,\); the int of one input"):
@@ -1174,3 +1174,35 @@ def test_a_network_of_images_is_called_dense_early():
     assert torch.equal(net[1].running_mean, before)
     assert plan.n_colors == 400
     assert "pattern" not in vars(plan)
+
+
+def test_x_may_be_a_dict_as_of_parameters():
+    model = torch.nn.Linear(4, 3).double()
+    X = torch.eye(4, dtype=torch.float64)[:2]  # which meets two weights of each output
+    params = dict(model.named_parameters())
+
+    def f(p):
+        return torch.func.functional_call(model, p, (X,)).tanh()
+
+    plan = pullback.sparsity(f, params)
+    dense = pullback.jacobian(f, params)
+    expected = torch.cat([dense[k].reshape(6, -1) for k in params], 1)
+    J = plan.jacobian(f, params, verify=True)
+    torch.testing.assert_close(J.to_dense(), expected)
+    assert J.to_dense().requires_grad
+
+    def loss(p):
+        return sum((t**3).sum() for t in p.values())
+
+    plan = pullback.sparsity(loss, params, hessian=True)
+    assert plan.n_colors == 1
+    six = torch.cat([6 * t.detach().reshape(-1) for t in params.values()])
+    H = plan.hessian(loss, params).detach().to_dense()
+    torch.testing.assert_close(H, six.diag())
+    torch.testing.assert_close(
+        pullback.laplacian(loss, params, plan=plan).detach(), six.sum()
+    )
+    with pytest.raises(ValueError, match="the inputs have shapes"):
+        plan.hessian(loss, {"weight": params["weight"]})
+    with pytest.raises(TypeError, match="one dtype is needed"):
+        pullback.sparsity(f, {"weight": params["weight"], "bias": params["bias"].float()})

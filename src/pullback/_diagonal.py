@@ -251,8 +251,11 @@ def _by_hessian(f: Any, inputs: Any, argnums: int, batched: bool, plan: Sparsity
         y: Tensor = f(*inputs)
         return y.sum() if batched else y
 
-    x: Tensor = inputs[argnums]
-    return _diagonal_of(plan.hessian(total if callable(f) else f, *inputs)).reshape(x.shape)
+    found = _diagonal_of(plan.hessian(total if callable(f) else f, *inputs))
+    x = inputs[argnums]
+    if batched:
+        check_single(f"inputs[{argnums}]", x)
+    return found.reshape(x.shape) if isinstance(x, Tensor) else found
 
 
 def _check_plan(plan: Any, mode: str, argnums: int, inputs: Any, f: Any) -> None:
@@ -298,6 +301,7 @@ def _exact(
         _check_plan(plan, "any", argnums, inputs, f)
         J = plan.jacobian(f, *inputs, allow_unused=True)
         x: Tensor = inputs[0 if isinstance(f, Tensor) else argnums]
+        check_single("x with a plan", x)
         if plan.output_shape != tuple(x.shape):
             raise ValueError(
                 f"the output has shape {plan.output_shape} and x has shape "

@@ -75,6 +75,28 @@ def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
     return alone, kept
 
 
+def flat_form(f: Any, inputs: tuple[Any, ...], index: int) -> tuple[Any, tuple[Any, ...]]:
+    """Return f and its inputs with that one as a flat tensor, if it is not one tensor.
+
+    Raises:
+        TypeError: the tensors in it have not one dtype.
+    """
+    if isinstance(f, Tensor) or isinstance(inputs[index], Tensor):
+        return f, inputs
+    leaves, structure = pytree.tree_flatten(inputs[index])
+    if len({t.dtype for t in leaves}) > 1:
+        names = ", ".join(sorted({str(t.dtype) for t in leaves}))
+        raise TypeError(f"inputs[{index}] has tensors of {names}; one dtype is needed")
+
+    def of_flat(*args: Any) -> Any:
+        parts = args[index].split([t.numel() for t in leaves])
+        shaped = [p.reshape(t.shape) for p, t in zip(parts, leaves, strict=True)]
+        return f(*args[:index], structure.unflatten(shaped), *args[index + 1 :])
+
+    flat = torch.cat([t.reshape(-1) for t in leaves])
+    return of_flat, (*inputs[:index], flat, *inputs[index + 1 :])
+
+
 def detached(aux: Any) -> Any:
     """Return aux with its tensors off their graphs."""
     return pytree.tree_map_only(Tensor, Tensor.detach, aux)

@@ -72,9 +72,11 @@ def hessian(
             or the samples mix.
         RuntimeError: f changes an input in place, an operation in it has no second
             derivative, such as a ``torch.autograd.Function`` that is marked with
-            ``once_differentiable``, or x does not require grad and y is given in place of
-            f. (What a ``Function`` without the mark computes out of sight of torch, as in
-            NumPy, is a constant to second derivatives, here as everywhere.)
+            ``once_differentiable``, ``torch.cond``, ``while_loop`` or ``scan``, or x does
+            not require grad and y is given in place of f. (What a ``Function`` without the
+            mark computes out of sight of torch, as in NumPy, is a constant to second
+            derivatives, here as everywhere. Inside the transforms of ``torch.func`` one
+            with the mark is one, too, for its node cannot be looked at there.)
 
     Examples:
         >>> import torch, pullback

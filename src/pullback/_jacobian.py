@@ -87,7 +87,8 @@ def jacobian(
 
     The Jacobian is differentiable again: with respect to inputs and to captured tensors
     that require grad, as an inner ``jacobian`` (a Hessian), and under the transforms of
-    ``torch.func``. With ``create_graph=False`` it is not, and costs less, as it is with
+    ``torch.func``. Where f has no second derivative (see :func:`hessian`), that raises.
+    With ``create_graph=False`` it is not, and costs less, as it is with
     ``torch.no_grad()`` around the call.
 
     Args:

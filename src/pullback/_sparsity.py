@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pullback._function import CalledFunction, gradient
+from pullback._function import CalledFunction, flat_form, gradient
 from pullback._inputs import (
     Mode,
     call,
@@ -86,7 +86,8 @@ def sparsity(
     Args:
         f: Function of the inputs that returns one tensor.
         *inputs: What f is called with. The one named by ``argnums`` is a real floating
-            point tensor, of any shape, on any device, also on ``"meta"``.
+            point tensor, of any shape, on any device, also on ``"meta"``; or a tuple, list
+            or dict of them, whose numbers stand one tensor after the other.
         argnums: The input to differentiate with respect to.
         mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
             differentiable f supports, also one that is already computed;
@@ -127,6 +128,7 @@ def sparsity(
     check_wanted(mode, hessian)
     check_no_transform()
     (index,) = check_inputs(f, inputs, argnums)
+    f, inputs = flat_form(f, inputs, index)
     check_single(f"inputs[{index}]", inputs[index])
     if hessian:
         f = gradient(f, index)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pullback._function import (
     CalledFunction,
+    flat_form,
     function_or_tensor,
     gradient,
     without_fused_attention,
@@ -68,7 +69,8 @@ class Sparsity:
             taken to depend on all of its inputs, and of those that read or write where
             an index says which x or another input decides, so that it may be any.
         argnum: The input that x is.
-        input_shapes: Shape of every tensor among the inputs.
+        input_shapes: Shape of every tensor among the inputs; x in a dict, list or tuple is
+            flat.
         output_shape: Shape of the output.
         entries: Where each entry of the pattern stands in the flattened products.
     """
@@ -402,6 +404,7 @@ class Sparsity:
                 "hessian=True is needed"
             )
         check_inputs(f, inputs, self.argnum)
+        f, inputs = flat_form(f, inputs, self.argnum)
         slope = gradient(f, self.argnum)
         # a linear f has zeros
         return without_fused_attention(
@@ -431,6 +434,8 @@ class Sparsity:
     def _function(self, f: Any, inputs: Sequence[Any]) -> CalledFunction:
         """Return f, or the tensor in its place, once its inputs are those of the plan."""
         argnum = 0 if isinstance(f, Tensor) else self.argnum  # a tensor comes with its x
+        check_inputs(f if callable(f) else lambda: f, inputs, argnum)
+        f, inputs = flat_form(f, tuple(inputs), argnum)
         function = function_or_tensor(f, inputs, argnum)
         check_single(f"inputs[{argnum}]", inputs[argnum])
         shapes = input_shapes(inputs)
