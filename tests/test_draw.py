@@ -315,10 +315,11 @@ def test_walking_back_through_a_graph(show):
     shown = (
         "[...document.querySelectorAll('.pb-back')].map(e => getComputedStyle(e).opacity)"
     )
+    ended = "Promise.all(document.getAnimations().map(a => a.finished)).then(() => null)"
     said = page.locator("output").first
 
     def visible():
-        page.wait_for_timeout(400)  # the change of opacity
+        page.evaluate(ended)  # the change of opacity
         return page.evaluate(shown).count("1")
 
     assert said.text_content() == f"Step 1 of 5: {drawing.steps[0]}"

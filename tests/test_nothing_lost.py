@@ -1,5 +1,6 @@
 """A build that lost pages fails (docs/_ext/nothing_lost.py); why it may lose them."""
 
+import multiprocessing
 import os
 import time
 
@@ -20,7 +21,8 @@ def test_sphinx_loses_a_chunk_that_fails_before_the_next_is_handed_out():
     found = []
     tasks = ParallelTasks(2)
     tasks.add_task(fail, ["first"], lambda chunk, _: found.extend(chunk))
-    time.sleep(0.5)  # for the process to end
+    for process in multiprocessing.active_children():
+        process.join(timeout=60)
     tasks.add_task(len, ["second"], lambda chunk, _: found.extend(chunk))
     tasks.join()
     assert found == []

@@ -131,14 +131,15 @@ def test_a_page_that_takes_too_long_is_ended(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("then", "wrong"),
+    ("then", "limit", "wrong"),
     [
-        ("time.sleep(30)", "took more than 2 s"),
-        ("os._exit(3)", "crashed"),
-        ("print('printed')", ""),
+        ("time.sleep(600)", 2, "took more than 2 s"),
+        ("os._exit(3)", 200, "crashed"),
+        ("print('printed')", 200, ""),
     ],
 )
-def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, wrong):
+def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, limit, wrong):
+    """That would take ten minutes; without, a busy machine may take one or two."""
     mark = tmp_path / "mark"
     code = f'''
         """Page."""
@@ -148,18 +149,18 @@ def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, wrong):
             pathlib.Path({str(mark)!r}).write_text(str(child))
             {then}
         else:
-            time.sleep(30)
+            time.sleep(600)
             os._exit(0)
         '''
     write(tmp_path, {**PACKAGE, "examples/one/page.py": code})
     start = time.monotonic()
-    ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1, limit=2)
+    ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1, limit)
     seconds = time.monotonic() - start
     with contextlib.suppress(ProcessLookupError):  # it is still there, unless all waited
         os.kill(int(mark.read_text()), signal.SIGKILL)
     assert wrong in result["failure"]
     assert bool(wrong) == bool(result["failure"])
-    assert seconds < 20
+    assert seconds < 400
 
 
 def test_a_process_that_a_page_forks_does_not_answer_for_it(tmp_path):
