@@ -227,6 +227,28 @@ def test_the_graph_of_a_module_is_drawn_by_module():
     assert all(parameter.grad is None for parameter in net.parameters())
 
 
+def rounds(x):
+    for _ in range(15):
+        x = (1.1 * x).sin()
+    return x.sum()
+
+
+def test_the_rounds_of_a_loop_are_drawn_each():
+    """Not by all the operations in them; and x keeps a box of its own."""
+    told = pullback.live(rounds, torch.tensor([0.5, 1.0]), graph=True).graph.steps
+    assert len(told) == 17
+    assert told[1].startswith("round 15 of 15 receives [1, 1]; it passes ")
+    assert told[-2].startswith("round 1 of 15 ")
+    assert told[-1].startswith("x receives ")
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in step for step in told)
+
+    def twice(x):
+        return rounds(rounds(x) * x)
+
+    told = pullback.live(twice, torch.tensor([0.5, 1.0]), graph=True).graph.steps
+    assert len(told) <= 24
+
+
 def test_values_of_what_is_edited_in_place_are_those_of_their_time():
     def f(x):
         return (2 * x).relu_() * 3
