@@ -352,7 +352,9 @@ def _backward(
             raise
         if not (place := recorder.place_of_backward(of.y, v)):
             raise
-        raise NotImplementedError(at(f"f has no derivative: {error}", place)) from error
+        if "implement" in str(error):
+            raise NotImplementedError(at(f"f has no derivative: {error}", place)) from error
+        raise type(error)(at(str(error), place)) from error
 
 
 def _pulled(
