@@ -158,6 +158,22 @@ def test_bad_input(case):
         pullback.live(f, x, v)
 
 
+def test_the_input_is_called_as_f_calls_it():
+    def corridor(T):
+        warm = 2 * T
+        return warm * warm
+
+    shown = pullback.live(corridor, X, graph=True)
+    assert "T[2]" in repr(shown)
+    assert "added to T.grad" in shown.html
+    assert 'aria-label="At T = [1, 2, 3], y = [4, 16, 36].' in shown.html
+    assert shown.graph.steps[-1] == "T receives [8, 16, 24]."
+    assert "x[0]" not in shown.html
+    assert pullback.live(torch.func.grad(lambda w: (w**3).sum()), X).input == "w"
+    for f in (torch.square, torch.nn.Tanh(), lambda y: 2 * y, lambda *args: 2 * args[0]):
+        assert pullback.live(f, X).input == "x", "no name, or one that says something else"
+
+
 # ---------------------------------------------------------------- the graph of f
 
 
@@ -209,6 +225,28 @@ def test_the_graph_of_a_module_is_drawn_by_module():
     assert len(shown.steps) <= 24
     assert "4 operations" in shown.svg
     assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def rounds(x):
+    for _ in range(15):
+        x = (1.1 * x).sin()
+    return x.sum()
+
+
+def test_the_rounds_of_a_loop_are_drawn_each():
+    """Not by all the operations in them; and x keeps a box of its own."""
+    told = pullback.live(rounds, torch.tensor([0.5, 1.0]), graph=True).graph.steps
+    assert len(told) == 17
+    assert told[1].startswith("round 15 of 15 receives [1, 1]; it passes ")
+    assert told[-2].startswith("round 1 of 15 ")
+    assert told[-1].startswith("x receives ")
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in step for step in told)
+
+    def twice(x):
+        return rounds(rounds(x) * x)
+
+    told = pullback.live(twice, torch.tensor([0.5, 1.0]), graph=True).graph.steps
+    assert len(told) <= 24
 
 
 def test_values_of_what_is_edited_in_place_are_those_of_their_time():
@@ -274,6 +312,28 @@ def test_an_unfinished_number_changes_nothing(show):
     assert torch.equal(result(page), V @ J)
     field.blur()
     assert field.input_value() == "10", "the weight that counts is shown again"
+
+
+@needs_chromium
+def test_a_field_keeps_what_was_typed(show):
+    """As it was typed, until the number is another."""
+    page = show(pullback.live(sums, X, V).html)
+    field, other = (
+        page.get_by_label(name, exact=True) for name in ("x[0]", "weight of y[1]")
+    )
+    for typed in ("1e-3", "0.10", "0.123456", "12345.678"):
+        field.fill("")
+        field.press_sequentially(typed)
+        assert field.input_value() == typed
+        other.fill("2")
+        other.blur()
+        assert field.input_value() == typed
+    page.get_by_role("button", name="ones").click()
+    assert field.input_value() == "12345.678"
+    slider = page.get_by_label("x[0], slider", exact=True)
+    slider.focus()
+    slider.press("Home")
+    assert field.input_value() == slider.get_attribute("min")
 
 
 @needs_chromium

@@ -40,5 +40,11 @@ def test_forty_pages_live():
     assert len(LIVE) >= 40
 
 
+def test_graphs_that_live():
+    """Beside the picture, where several ways meet, or many steps follow one another."""
+    graphs = [b for source in LIVE for b in pictures(source) if "pb-steps" in b["html"]]
+    assert len(graphs) >= 8
+
+
 def test_functions_side_by_side():
     assert len(pictures(ROOT / "docs" / "play.md")) >= FUNCTIONS

@@ -1,7 +1,9 @@
 """What a live picture refuses: why, on which line of f; nothing of the caller's changes."""
 
+import contextlib
 import inspect
 import random
+import time
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ REFUSED = {}
 
 
 def refused(why, kind=NotImplementedError):
-    """Say why a function is refused; its line is the one that ends on "# here"."""
+    """Say why a function is refused; its line is the one that ends on "here"."""
 
     def note(f):
         REFUSED[f.__name__] = f, kind, why
@@ -287,27 +289,140 @@ def hook(x):
 
 @refused("f returned a tuple; one tensor is needed", TypeError)
 def several(x):
-    return x, 2 * x
+    return x, 2 * x  # here
 
 
 @refused("output of f has dtype torch.int64", TypeError)
 def integers(x):
-    return x.long()
+    return x.long()  # here
 
 
 @refused(r"y = f\(x\) has dtype torch.complex64; a real floating point dtype", TypeError)
 def complex_result(x):
-    return x * 1j
+    return x * 1j  # here
+
+
+@refused(r"y = f\(x\) has shape \(15,\), 15 elements; 1 to 12 can be shown", ValueError)
+def too_long(x):
+    return torch.cat([x] * 5)  # here
 
 
 @refused(r"f\(x\) does not depend on x; a function of x is needed", RuntimeError)
 def detached(x):
-    return 2 * x.detach()
+    return 2 * x.detach()  # here
+
+
+# ---------------------------------------------------------------- what else f depends on
+
+
+@refused("f draws random numbers of Python's random; a function without them is needed")
+def chance_of_python(x):
+    y = 2 * x
+    return y * random.random()  # here
+
+
+@refused("f draws random numbers of Python's random")
+def chance_that_agrees(x):
+    factor = random.choice([3, 3])  # here
+    return x * factor
+
+
+@refused("f draws random numbers of numpy.random")
+def chance_of_numpy(x):
+    return x * float(np.random.rand())  # noqa: NPY002 - here
+
+
+@refused("f draws random numbers of numpy.random")
+def chance_of_numpy_that_agrees(x):
+    return x * float(np.random.choice([3, 3]))  # noqa: NPY002 - here
+
+
+@refused("f draws random numbers of GENERATOR")
+def generator(x):
+    return x * float(GENERATOR.random())  # here
+
+
+@refused("f draws random numbers of DICE")
+def dice(x):
+    return x * DICE.choice([3, 3])  # here
+
+
+GENERATOR, DICE = np.random.default_rng(0), random.Random(0)
+LEGACY = np.random.mtrand._rand  # whose numbers np.random.rand draws
 
 
 @refused("another result, .*, when f is called again", RuntimeError)
-def chance_of_python(x):
-    return x * random.random()
+def counter(x):
+    COUNTED.append(1)
+    y = x.exp()
+    return y * len(COUNTED)  # here
+
+
+@refused("another result, .*, when f is called again", RuntimeError)
+def longer_each_time(x):
+    COUNTED.append(1)
+    return torch.cat([x[:1]] * (1 + len(COUNTED) % 2))  # here
+
+
+@refused("another result, .*, when f is called again", RuntimeError)
+def clock(x):
+    y = 2 * x
+    return y + time.perf_counter_ns() % 1_000_000  # here
+
+
+COUNTED = []
+
+
+# ---------------------------------------------------------------- what f catches
+
+
+@refused(VALUE)
+def branch_in_a_try(x):
+    try:
+        if x.sum() > 0:  # here
+            return 2 * x
+    except Exception:
+        return x
+    return -x
+
+
+@refused(r"looks at a value \(numpy\)")
+def numpy_in_a_try(x):
+    try:
+        factor = float(x.detach().numpy()[0])  # here
+    except Exception:
+        factor = 1.0
+    return x * factor
+
+
+@refused("f changed x in place", RuntimeError)
+def in_place_in_a_try(x):
+    with contextlib.suppress(RuntimeError):
+        x.detach().add_(1)  # here
+    return 2 * x
+
+
+# ---------------------------------------------------------------- no derivative
+
+
+class Forward(torch.autograd.Function):
+    """Has no backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        """Double x."""
+        return 2 * x
+
+
+@refused(r"f has no derivative: You must implement.*: return 2 \* x")
+def without_backward(x):
+    return Forward.apply(x)
+
+
+@refused("f has no derivative: .*heaviside")
+def heaviside(x):
+    y = torch.heaviside(x, x)  # here
+    return y + x
 
 
 # ---------------------------------------------------------------- the sweep
@@ -322,6 +437,8 @@ def state(x, *modules):
         "flags": [(t.requires_grad, t._version if t is x else 0) for t in tensors],
         "training": [m.training for module in modules for m in module.modules()],
         "random numbers": torch.get_rng_state().tolist(),
+        "others": repr([random.getstate(), LEGACY.__getstate__(), DICE.getstate()]),
+        "generator": GENERATOR.bit_generator.state,
         "modes": (torch.get_default_dtype(), torch.is_grad_enabled()),
     }
 
@@ -338,19 +455,17 @@ def test_refused(name, graph):
     assert state(x) == before
     lines, start = inspect.getsourcelines(f)
     for number, line in enumerate(lines, start):
-        code, here, _ = line.partition("# here")
+        code, here, _ = line.partition("here\n")
         if here:
-            told = f"line {number} of test_live_refusals.py: {code.strip()}"
+            code = code.partition("  #")[0].strip()
+            told = f"line {number} of test_live_refusals.py: {code}"
             assert told in str(caught.value)
 
 
 def test_every_place_is_looked_for():
-    """Those without a line are told by what comes out, or at a line of their own."""
-    without = [n for n, (f, *_) in REFUSED.items() if "# here" not in inspect.getsource(f)]
-    assert without == [
-        *("own_backward", "hook"),
-        *("several", "integers", "complex_result", "detached", "chance_of_python"),
-    ]
+    """Those without one have a line of their own, that of the rule."""
+    without = [n for n, (f, *_) in REFUSED.items() if "here\n" not in inspect.getsource(f)]
+    assert without == ["own_backward", "hook", "without_backward"]
 
 
 def test_integers_and_complex_numbers_as_x():
@@ -383,6 +498,19 @@ class Normed(nn.Module):
     def forward(self, x):
         """Take the samples from x."""
         return self.norm(x[:, None] * torch.tensor([1.0, -2.0])).pow(3).flatten()
+
+
+def test_a_module_with_too_long_a_result_is_named():
+    with pytest.raises(ValueError, match=r"13 elements; .*; Linear\(\) of f"):
+        pullback.live(nn.Linear(3, 13), X)
+
+
+def test_what_f_raises_itself_comes_through():
+    def f(x):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        pullback.live(f, X)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -150,6 +150,7 @@ def held(
             others = ask()
         for i, (wanted, other) in enumerate(zip(exact, others, strict=True)):
             apart = torch.where(wanted == other, 0.0, (wanted - other).abs()) / OFF
+            apart = torch.where(apart.isfinite(), apart, 0.0)
             terms = torch.maximum(found[i].terms, wanted.abs() + apart)
             found[i] = found[i]._replace(terms=terms)
     return found
@@ -191,7 +192,8 @@ class Rounded(TorchDispatchMode):
             kept = {id(t) for t in written(func, args, kwargs)} or {id(args[0])}
         else:
             kept = set()
-            if parts := decomposition(func):
+            # backward of attention wants more than the output of its parts
+            if "attention" not in named(func) and (parts := decomposition(func)):
                 with self:
                     out = parts(*args, **kwargs)
                 if out is not NotImplemented:

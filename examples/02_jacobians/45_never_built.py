@@ -81,8 +81,8 @@ print(torch.equal(X.grad, V @ W.detach()))
 # %%
 # Both formulas agree with what ``backward`` computed, and no table appears in them.
 #
-# Below is the table that nobody needs, with the weights as ``x``. Change the price of a
-# single output. Which weights earn more or less then?
+# Below is the table that nobody needs. Its input is ``W``, the weights. Change the price
+# of a single output. Which weights earn more or less then?
 
 import pullback
 

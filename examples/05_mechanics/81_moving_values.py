@@ -190,7 +190,7 @@ for f in (moves | shares).values():
 
 import pullback
 
-pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]), graph=True)
 
 # %%
 # Where next

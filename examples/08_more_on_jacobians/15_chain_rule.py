@@ -188,7 +188,7 @@ pullback.check(f, h, v_y).assert_ok()
 # is a sum of squares, and the one row that you see is the product of the two Jacobians:
 
 chained = lambda x: (torch.stack([x[0] * x[1], x[0] + x[1]]) ** 2).sum()
-pullback.live(chained, torch.tensor([1.0, 2.0]))
+pullback.live(chained, torch.tensor([1.0, 2.0]), graph=True)
 
 # %%
 # Where next

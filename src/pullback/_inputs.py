@@ -146,13 +146,18 @@ def leaf_of(x: Tensor) -> Tensor:
 
 
 def call(
-    f: Callable[..., Any], inputs: Sequence[Any], copied: Sequence[Tensor] = ()
+    f: Callable[..., Any],
+    inputs: Sequence[Any],
+    copied: Sequence[Tensor] = (),
+    *,
+    check: bool = True,
 ) -> Any:
     """Return ``f(*inputs)``, computed on clones and checked.
 
     The clones are differentiable, so a graph that reaches ``inputs`` reaches through
     them; what f does to its arguments in place happens to the clones. Tensors in
-    ``copied`` are clones already and are taken as they are.
+    ``copied`` are clones already and are taken as they are. With ``check=False`` the output
+    is left to :func:`check_output`.
 
     Raises:
         RuntimeError: f changed one of its arguments in place.
@@ -199,7 +204,8 @@ def call(
             "tensor and leave its arguments alone (x.add(1) in place of x.add_(1), or "
             "start f with x = x.clone())"
         )
-    check_output(output)
+    if check:
+        check_output(output)
     return output
 
 

@@ -19,16 +19,15 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pullback._inputs import (
-    call,
     check_readable,
     check_tensors,
     kind_of,
     leaf_of,
-    one_tensor,
     untouched,
 )
 from pullback._jacobian import jacobian
-from pullback._live_graph import Called, Mark, called, drawn, marks
+from pullback._live_again import place_of_change, without_chance
+from pullback._live_graph import Called, Mark, called, drawn, marks, name_of_input
 from pullback._live_program import carried, weight
 from pullback._live_recorder import (
     Doubled,
@@ -37,6 +36,7 @@ from pullback._live_recorder import (
     Watched,
     at,
     place_in_f,
+    told_at,
 )
 from pullback._readers import SeeReaders
 from pullback._steps import script as steps_script
@@ -63,6 +63,7 @@ class Live:
         x_shape: Shape of x, n elements.
         rows: Names of the outputs, m of them.
         columns: Names of the inputs, n of them.
+        input: What f calls its input; x where that is not known.
         program: What the page computes: f and its product, as JSON can carry it.
         graph: The drawing of f's graph, if it was asked for.
     """
@@ -77,6 +78,7 @@ class Live:
     ) -> None:
         x, v, y, self.J, result = start
         self._f, self.program, self.graph = f, program, graph
+        self.input = name_of_input(f)
         self.rows, self.columns = names
         self.x, self.v, self.y = x.reshape(-1), v.reshape(-1), y.reshape(-1)
         self.result, self.x_shape, self.y_shape = result.reshape(-1), x.shape, y.shape
@@ -85,7 +87,8 @@ class Live:
     def fragment(self) -> str:
         """The picture as an HTML fragment, for a page that has the script."""
         forward = self._product(self._unit(), self.J[:, 0])
-        picture = alive(self._product(self.v, self.result), forward, self.x, self.y, TALL)
+        backward = self._product(self.v, self.result)
+        picture = alive(backward, forward, self.x, self.y, TALL, self.input)
         numbers = {
             "program": self.program,
             **{name: [carried(n) for n in t.tolist()] for name, t in self._moved().items()},
@@ -96,14 +99,16 @@ class Live:
                 name: _end_of_sliders(t.tolist()) for name, t in self._moved().items()
             },
             "tints": TINTS,
+            "input": self.input,
         }
+        result = listed(self.result.tolist())
         data = json.dumps(numbers, separators=(",", ":"))
         page = _asset("live.html")
         page = re.sub(r"(?<=<style>)[^<]*", lambda sheet: minified(sheet[0]), page)
         for place, text in {
             "{{data}}": escape(data, quote=False).replace("'", "&#39;"),
             "{{picture}}": picture.canvas.svg(self._in_words()),
-            "{{sentence}}": f"vᵀJ = {listed(self.result.tolist())}, added to x.grad",
+            "{{sentence}}": f"vᵀJ = {result}, added to {self.input}.grad",
             "{{graph}}": self.graph.fragment if self.graph else "",
         }.items():
             page = page.replace(place, text)
@@ -148,7 +153,8 @@ class Live:
 
     def _in_words(self) -> str:
         told = row_sentence(self._product(self.v, self.result), "vᵀJ")
-        return f"At x = {listed(self.x.tolist())}, y = {listed(self.y.tolist())}. {told}"
+        x, y = listed(self.x.tolist()), listed(self.y.tolist())
+        return f"At {self.input} = {x}, y = {y}. {told}"
 
     def _product(self, weights: Tensor, result: Tensor) -> Product:
         J = self.J.tolist()
@@ -201,7 +207,8 @@ def live(
             they are.
         v: Cotangent of exactly y's shape to start from; ones when left out.
         rows: Names of the outputs; ``y[0]``, ``y[1]``… when left out.
-        columns: Names of the inputs; ``x[0]``, ``x[1]``… when left out.
+        columns: Names of the inputs; ``x[0]``, ``x[1]``… when left out, or as f calls
+            its argument.
         graph: Whether the graph of f is shown as well.
 
     Returns:
@@ -216,8 +223,8 @@ def live(
             columns; or the program is too large for a page.
         RuntimeError: f changes x in place, or its result does not depend on x.
         NotImplementedError: f looks at values (``if x.sum() > 0``, ``.item()``), has
-            shapes that depend on them (``x[x > 0]``), draws random numbers, or uses an
-            operation that a page cannot compute.
+            shapes that depend on them (``x[x > 0]``), draws random numbers, has no
+            derivative, or uses an operation that a page cannot compute.
 
     Examples:
         >>> import torch, pullback
@@ -240,21 +247,23 @@ def live(
         leaf = leaf_of(x)
         with torch.enable_grad():
             own = leaf.clone()
-            with Watched(own, lent):
-                y = one_tensor(call(f, (own,), copied=(own,)))
-        _small_and_real("y = f(x)", y)
-        if not y.requires_grad:
-            raise RuntimeError("f(x) does not depend on x; a function of x is needed")
+            with without_chance(f, own), Watched(own, lent):
+                of = called(f, own)
+        y = of.y
+        with told_at(of.place):
+            _small_and_real("y = f(x)", y)
+            if not y.requires_grad:
+                raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         v = _weights(v, y)
         names = (
             names_for("rows", rows, "y", y.shape),
-            names_for("columns", columns, "x", x.shape),
+            names_for("columns", columns, name_of_input(f), x.shape),
         )
         try:
             (result,) = torch.autograd.grad(
                 y, leaf, v, retain_graph=True, materialize_grads=True
             )
-        except (NotImplementedError, TypeError):  # no derivative, torch.cond
+        except (RuntimeError, TypeError):  # no derivative, torch.cond
             _recorded(f, x, y.detach(), v, graph=graph)  # says on which line
             raise
         program, shown = _recorded(f, x, y.detach(), v, graph=graph)
@@ -302,7 +311,8 @@ def _recorded(
         with recorder, SeeReaders(recorder.read_past_operations):
             try:
                 of = called(f, leaf)
-                product, seen = _pulled(of, weights, recorder, graph=graph)
+                if of.y.shape == given.shape:
+                    product, seen = _backward(of, weights, recorder, graph=graph)
             except (RuntimeError, TypeError, ValueError) as error:
                 if isinstance(error, NotImplementedError) or x.dtype is torch.float64:
                     raise
@@ -311,7 +321,10 @@ def _recorded(
                     "computes, is needed (f.double() makes a module take it)"
                 )
                 raise NotImplementedError(at(reason, place_in_f(error))) from error
-        _check_same(of.y, given, x.dtype)
+            if recorder.refused:  # and f has caught it
+                raise recorder.refused
+        if other := _another(of.y, given, x.dtype):
+            raise RuntimeError(at(other, place_of_change(f, x.detach().clone())))
         shown = [of.y, product, *seen.values()]
         outputs = [n if isinstance(n, int) else recorder.read(n) for n in shown]
         if graph:
@@ -328,6 +341,22 @@ def _recorded(
     return program, drawing
 
 
+def _backward(
+    of: Called, v: Tensor, recorder: Recorder, *, graph: bool
+) -> tuple[Tensor, dict[Mark, Any]]:
+    """Do what :func:`_pulled` does; what has no derivative is refused with its line."""
+    try:
+        return _pulled(of, v, recorder, graph=graph)
+    except (RuntimeError, TypeError) as error:
+        if recorder.refused:
+            raise
+        if not (place := recorder.place_of_backward(of.y, v)):
+            raise
+        if "implement" in str(error):
+            raise NotImplementedError(at(f"f has no derivative: {error}", place)) from error
+        raise type(error)(at(str(error), place)) from error
+
+
 def _pulled(
     of: Called, v: Tensor, mode: Doubled, *, graph: bool
 ) -> tuple[Tensor, dict[Mark, Any]]:
@@ -342,16 +371,19 @@ def _pulled(
 _ATTENTION = threading.RLock()  # torch keeps for all threads what attention is made of
 
 
-def _check_same(y: Tensor, given: Tensor, of: torch.dtype) -> None:
-    """Raise RuntimeError unless f gave the same as before, but for its rounding, or x's."""
+def _another(y: Tensor, given: Tensor, of: torch.dtype) -> str:
+    """Tell of a result that is not that of before, but for its rounding, or x's."""
     slack = max(torch.finfo(dtype).eps for dtype in (given.dtype, of)) ** 0.5
-    y = y.detach().to(given)
-    if not torch.allclose(y, given, rtol=slack, atol=slack, equal_nan=True):
-        raise RuntimeError(
-            f"f(x) is {listed(given.flatten().tolist())}, and another result, "
-            f"{listed(y.flatten().tolist())}, when f is called again; a function of x "
-            "alone is needed"
-        )
+    y = y.detach().to(given.dtype)
+    if y.shape == given.shape and torch.allclose(
+        y, given, rtol=slack, atol=slack, equal_nan=True
+    ):
+        return ""
+    return (
+        f"f(x) is {listed(given.flatten().tolist())}, and another result, "
+        f"{listed(y.flatten().tolist())}, when f is called again; a function of x "
+        "alone is needed"
+    )
 
 
 def script() -> str:

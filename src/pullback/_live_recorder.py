@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
 
 from pullback._frames import frames
+from pullback._graph import nodes_from
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
 from pullback._site import is_own_file
@@ -23,12 +27,13 @@ from pullback._torch import (
     TorchDispatchMode,
     decomposition,
     node_number,
+    number_of,
     pytree,
     schema,
     storage_key,
 )
 
-CALLER = str(Path(__file__).with_name("_live.py"))
+CALLERS = {str(Path(__file__).with_name(f"_live{part}.py")) for part in ("", "_again")}
 HALF, STRIDED = (torch.float16, torch.bfloat16), torch.strided
 #: Operations that write the arguments of these numbers, and whose schemas do not say so.
 SILENT = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4)}
@@ -59,7 +64,14 @@ class Watched(TorchDispatchMode):
     def __init__(self, x: Tensor, lent: Lent) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.x, self.lent = x, lent
+        self.refused: Exception | None = None  # which f may have caught
         self.made: dict[int, Tensor] = {}  # by f; no memory is used twice
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Raise what f has caught."""
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        if error is None and self.refused:
+            raise self.refused
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -74,7 +86,8 @@ class Watched(TorchDispatchMode):
                     "f changed x in place; f must return a new tensor and leave x alone "
                     "(x.add(1) in place of x.add_(1), or start f with x = x.clone())"
                 )
-                raise RuntimeError(at(reason, place_in_f()))
+                self.refused = RuntimeError(at(reason, place_in_f()))
+                raise self.refused
             if key not in self.made and key not in self.lent:
                 self.lent[key] = memory, memory.clone()
         out = func(*args, **kwargs)
@@ -84,6 +97,30 @@ class Watched(TorchDispatchMode):
             if storage_key(t) not in given:
                 self.made[storage_key(t)] = t
         return out
+
+
+class Operation(NamedTuple):
+    """An operation that ran, what it was given, and the line of f."""
+
+    name: str
+    given: list[Any]
+    place: str
+
+
+class Listed(TorchDispatchMode):
+    """Keeps each operation that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[Operation] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        parts = pytree.tree_leaves((args, kwargs or {}))
+        given = [t.detach().clone() if isinstance(t, Tensor) else t for t in parts]
+        self.found.append(Operation(str(func), given, place_in_f()))
+        return func(*args, **kwargs or {})
 
 
 def written(func: Any, args: Any, kwargs: Any) -> Iterator[Tensor]:
@@ -162,12 +199,16 @@ class Recorder(Doubled):
         self.memory = {storage_key(x): 0, storage_key(v): 1}
         self.kept: list[Any] = [x, v]  # no memory is used twice
         self.places: dict[int, str] = {}  # in f, by the nodes of the graph made there
+        self.operations: dict[str, str] = {}  # and by the names of operations
         self.written_at: dict[int, str] = {}  # by the nodes of the program
+        self.refused: NotImplementedError | None = None  # which f may have caught
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operation, and write it down if it depends on x or v."""
         if place := place_in_f():
             self.places[node_number()] = place
+            if isinstance(func, OpOverload):
+                self.operations[named(func)] = place
         first = len(self.program.nodes)
         try:
             return self.follow(func, args, kwargs)
@@ -323,11 +364,30 @@ class Recorder(Doubled):
 
     def refusal(self, reason: str) -> NotImplementedError:
         """Return the error that says why f has no program, and where in f."""
-        return NotImplementedError(at(reason, self.place()))
+        error = NotImplementedError(at(reason, self.place()))
+        self.refused = self.refused or error
+        return error
 
     def place(self) -> str:
         """Return the line of f that runs, or the one whose backward does."""
         return place_in_f() or self.places.get(node_number(), "")
+
+    def place_of_backward(self, y: Tensor, v: Tensor) -> str:
+        """Return the line of f of the operation whose backward raises, if any does."""
+        running: list[Any] = []
+        nodes = nodes_from([get_gradient_edge(y).node])
+        handles = [node.register_prehook(_note(running, node)) for node in nodes]
+        try:
+            torch.autograd.grad(y, self.kept[0], v, allow_unused=True)
+        except (RuntimeError, TypeError) as error:
+            if found := re.search(r"aten::(\w+)", str(error)):  # its node has no number
+                return self.operations.get(found[1], "")
+            for node in running[-1:]:
+                return self.places.get(number_of(node), f"{node.name()} of f")
+        finally:
+            for handle in handles:
+                handle.remove()
+        return ""
 
     def longest(self) -> str:
         """Return the line of f that has the largest share of the program."""
@@ -336,6 +396,10 @@ class Recorder(Doubled):
             shares[place] += len(str(self.program.nodes[node]))
         ((place, _),) = shares.most_common(1) or [("", 0)]
         return place
+
+
+def _note(running: list[Any], node: Any) -> Callable[[Any], None]:
+    return lambda arrived: running.append(node)
 
 
 def looks_at_a_value(name: str) -> str:
@@ -360,9 +424,8 @@ def place_in_f(error: BaseException | None = None) -> str:
     for frame, number in stack:
         file = frame.f_code.co_filename
         if is_own_file(file):
-            if code := linecache.getline(file, number).strip():
-                where = f" of {Path(file).name}" if Path(file).exists() else ""
-                return f"line {number}{where}: {code}"
+            if where := line(frame, number):
+                return where
         elif not module and frame.f_code.co_name == "forward":
             owner = frame.f_locals.get("self")
             if isinstance(owner, torch.nn.Module):
@@ -370,10 +433,27 @@ def place_in_f(error: BaseException | None = None) -> str:
     return module
 
 
+def line(frame: FrameType, number: int) -> str:
+    """Return a line of a frame's file in words; nothing if there is no such file."""
+    file = frame.f_code.co_filename
+    code = linecache.getline(file, number).strip()
+    where = f" of {Path(file).name}" if Path(file).exists() else ""
+    return f"line {number}{where}: {code}" if code else ""
+
+
+@contextmanager
+def told_at(place: str) -> Iterator[None]:
+    """Have an error say a place in f, too."""
+    try:
+        yield
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise type(error)(at(str(error), place)) from None
+
+
 def _running() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames of f, and their lines, from the innermost."""
     for frame in frames():
-        if frame.f_code.co_filename == CALLER:
+        if frame.f_code.co_filename in CALLERS:
             return
         yield frame, frame.f_lineno
 

@@ -64,8 +64,9 @@ def picture(seen: Cotangents, limit: int | None = None) -> Picture:
 
     A larger graph is collapsed: operations that ran one after another in the same
     module (``Node.scope``) share a box, by the deepest modules that fit. Where even the
-    outermost do not fit, or no module is known, runs of equal length share one. Such
-    runs can never close a cycle, because each is a stretch of one order of the graph.
+    outermost do not fit, or no module is known, the rounds of a loop share one, or else
+    runs of equal length. Such runs can never close a cycle, because each is a stretch of
+    one order of the graph.
     """
     seeds = {edge.source for edge in seen.edges} - {node.name for node in seen.nodes}
     seeds -= {leaf.name for leaf in seen.leaves}
@@ -95,19 +96,17 @@ def _collapse(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
     free = [leaf.name for leaf in seen.leaves if "." not in leaf.name]
     for depth in range(deepest, 0, -1):
         runs = _runs(forward, depth)
+        titles = [".".join(run[0].scope.split(".")[:depth]) for run in runs]
         if len(runs) + len(free) <= room:
             break
     else:
-        free = []
-        size = math.ceil(len(forward) / max(1, room))
-        runs = [forward[i : i + size] for i in range(0, len(forward), size)]
-        depth = 0
+        free = free if len(free) <= room // 4 else []
+        runs, titles = _stretches(forward, max(1, room - len(free)))
     boxes: list[Box] = []
     home: dict[str, str] = {}
-    for number, run in enumerate(runs, 1):
-        module = ".".join(run[0].scope.split(".")[:depth])
+    for number, (run, title) in enumerate(zip(runs, titles, strict=True), 1):
         single = len(run) == 1
-        box = _operation(run[0], module) if single else _group(run, number, module)
+        box = _operation(run[0], title) if single else _group(run, number, title)
         boxes.append(box)
         home |= {node.name: box.name for node in run}
     # a leaf that is not free is drawn with what reads it first in the forward pass,
@@ -148,6 +147,42 @@ def _runs(forward: Sequence[Node], depth: int) -> list[list[Node]]:
         return ".".join(item[1].scope.split(".")[:depth]) or item[0]
 
     return [[node for _, node in run] for _, run in groupby(enumerate(forward), key)]
+
+
+def _stretches(forward: Sequence[Node], room: int) -> tuple[list[list[Node]], list[str]]:
+    """Cut the order into rounds of a loop, or equal stretches; return them and titles."""
+    first, size, count = _loop([kind_of(node) for node in forward])
+    last = first + size * count
+    left = room - first - (len(forward) - last)  # for rounds, if all others stand alone
+    if count and left > room // 2:
+        many = math.ceil(count / left)
+        runs = [[node] for node in forward[:first]]
+        titles = [""] * first
+        for i in range(0, count, many):
+            end = min(i + many, count)
+            which = f"round {end}" if end == i + 1 else f"rounds {i + 1} to {end}"
+            runs.append([*forward[first + i * size : first + end * size]])
+            titles.append(f"{which} of {count}")
+        runs += [[node] for node in forward[last:]]
+        return runs, titles + [""] * (len(forward) - last)
+    size = math.ceil(len(forward) / room)
+    runs = [[*forward[i : i + size]] for i in range(0, len(forward), size)]
+    return runs, [""] * len(runs)
+
+
+def _loop(kinds: Sequence[str]) -> tuple[int, int, int]:
+    """Return where the longest repetition begins, how long a round is, and how many are."""
+    best = (0, 0, 0)
+    for size in range(1, len(kinds) // 3 + 1):
+        same = [a == b for a, b in zip(kinds, kinds[size:], strict=False)]
+        position = 0
+        for equal, stretch in groupby(same):
+            length = len(list(stretch))
+            rounds = length // size + 1
+            if equal and rounds >= 3 and rounds * size > best[1] * best[2]:
+                best = position, size, rounds
+            position += length
+    return best
 
 
 def _operation(node: Node, module: str = "") -> Box:

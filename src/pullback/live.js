@@ -125,7 +125,7 @@
 
   function start(form) {
     const all = selector => [...form.querySelectorAll(selector)];
-    const { program, names, views, lift, reach, tints, ...given } = JSON.parse(form.dataset.live);
+    const { program, names, views, lift, reach, tints, input, ...given } = JSON.parse(form.dataset.live);
     const first = Object.fromEntries(["x", "v", "u"].map(w => [w, given[w].map(Number)]));
     const own = { ...first }, now = { ...first };
     const preset = { v: "own", u: "own" }, hot = { v: -1, u: -1 };
@@ -233,10 +233,12 @@
         marked(part).reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a));
       every("rect[data-at]").forEach((part, k) => tint(part, strongest[k], largest(strongest)));
       write(every(":is(tspan, span)[data-at]"), (k, part) => told(part.textContent, marked(part)));
-      for (const which of ["x", way]) fields[which].forEach(({ both }, i) =>
-        both.forEach((input, k) => {
-          if (input !== typing) put(input, "value", String(k ? now[which][i] : tidy(now[which][i])));
-        }));
+      // a field keeps what was typed as long as that is the number
+      for (const which of ["x", way]) fields[which].forEach(({ both: [field, slider] }, i) => {
+        const number = now[which][i];
+        if (field !== typing && field.valueAsNumber !== number) put(field, "value", tidy(number));
+        if (slider !== typing) put(slider, "value", String(number));
+      });
       every("fieldset button[value]").forEach(b => b.setAttribute("aria-pressed", b.value === preset[way]));
       clearTimeout(later);
       later = setTimeout(() => {
@@ -244,7 +246,7 @@
         const short = w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
         said.textContent = `y = ${list(y)}; ` +
           (way === "v" ? "vᵀJ = " : "J u = ") + short + list(result) +
-          (way === "v" ? ", added to x.grad" : ", the change of y along u");
+          (way === "v" ? `, added to ${input}.grad` : ", the change of y along u");
         picture.setAttribute("aria-label", said.textContent);
         every(".pb-steps").forEach(part => part.dispatchEvent(new Event("moved")));
       }, typing ? 250 : 0);

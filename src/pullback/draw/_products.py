@@ -293,11 +293,16 @@ class Alive(NamedTuple):
     lift: float
 
 
-def alive(rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float) -> Alive:
-    """Draw x above one J, and y beside it, with v and vᵀJ, and with u and J u hidden."""
+def alive(
+    rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float, name: str
+) -> Alive:
+    """Draw x above one J, and y beside it, with v and vᵀJ, and with u and J u hidden.
+
+    The name is what f calls x.
+    """
     least = max(WIDEST, _width(rows, rows.result, 0), _width(columns, columns.weights, 0))
     least = max(least, cell_width(x.tolist()))
-    told = [f"{name} = {written(n)}" for name, n in zip(rows.rows, y.tolist(), strict=True)]
+    told = [f"{row} = {written(n)}" for row, n in zip(rows.rows, y.tolist(), strict=True)]
     by_v = weigh_rows(rows._replace(rows=told), result_name="vᵀJ", tall=tall, least=least)
     by_u = weigh_columns(
         columns._replace(rows=told), result_name="J u", tall=tall, least=least
@@ -305,10 +310,10 @@ def alive(rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float) ->
     lift = -22 - tall  # where u stands
     above = Canvas()
     xs = _steps(len(rows.columns), least)
-    above.words(-10, -28 - tall / 2, "x", "b e")
+    above.words(-10, -28 - tall / 2, name, "b e")
     places = [(left, -28 - tall) for left in xs]
     above.numbers(places, (least, tall), x.tolist())
-    longest = max(text_width(f"{name} = −0.0000", WORD) for name in rows.rows)
+    longest = max(text_width(f"{row} = −0.0000", WORD) for row in rows.rows)
     for part, names_end, up in ((by_v, -32 - least, 0.0), (by_u, -10.0, lift)):
         part.reach(names_end - longest, -28 - tall + up, longest, 0)
     shown = Canvas()
