@@ -293,8 +293,10 @@ class Alive(NamedTuple):
     lift: float
 
 
-def alive(rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float) -> Alive:
-    """Draw x above one J, and y beside it, with v and vᵀJ, and with u and J u hidden."""
+def alive(
+    rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float, way: str = "v"
+) -> Alive:
+    """Draw x above one J, and y beside it, with v and vᵀJ or u and J u, one hidden."""
     least = max(WIDEST, _width(rows, rows.result, 0), _width(columns, columns.weights, 0))
     least = max(least, cell_width(x.tolist()))
     told = [f"{name} = {written(n)}" for name, n in zip(rows.rows, y.tolist(), strict=True)]
@@ -312,12 +314,18 @@ def alive(rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float) ->
     for part, names_end, up in ((by_v, -32 - least, 0.0), (by_u, -10.0, lift)):
         part.reach(names_end - longest, -28 - tall + up, longest, 0)
     shown = Canvas()
-    shown.parts = ['<g class="pb-by-v">', *by_v.parts, '</g><g class="pb-by-u" hidden>']
-    shown.parts += [*by_u.parts, '</g><g class="pb-x">', *above.parts, "</g>"]
-    left, top, wide, high = by_v.view
+    first, moved = by_v, ""
+    hidden = {"v": "", "u": " hidden"}
+    if way == "u":
+        first, moved = by_u, f' transform="translate(0 {lift:g})"'
+        hidden = {"v": " hidden", "u": ""}
+    shown.parts = [f'<g class="pb-by-v"{hidden["v"]}>', *by_v.parts, "</g>"]
+    shown.parts += [f'<g class="pb-by-u"{hidden["u"]}>', *by_u.parts, "</g>"]
+    shown.parts += [f'<g class="pb-x"{moved}>', *above.parts, "</g>"]
+    left, top, wide, high = first.view
     shown.reach(left + MARGIN, top + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
     matrix(shown, rows, least, tall)
-    return Alive(shown, {"v": shown.view, "u": by_u.view}, lift)
+    return Alive(shown, {"v": by_v.view, "u": by_u.view}, lift)
 
 
 def row_text(product: Product, result_name: str) -> str:
