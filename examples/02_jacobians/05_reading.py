@@ -7,7 +7,7 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Five pages from
+:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Six pages from
 here we hit both targets with it. First we have to be able to read it.
 """
 

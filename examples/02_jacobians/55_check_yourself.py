@@ -155,7 +155,7 @@ print("errors:", pushed)
 #    then nearly cancel. But as often as not, one is too long and the other too short. It is
 #    the *squares* that add up, and for this you need each entry by itself. The rows are
 #    ``[1, -1]`` and ``[1, 1]``, and both give the root of :math:`0.09+0.16`, which is 0.5.
-#    (:ref:`the-whole-jacobian`)
+#    (:ref:`how-far-off`)
 
 five = ((jacrev(of_lengths)(lengths) * error) ** 2).sum(1).sqrt()
 five
