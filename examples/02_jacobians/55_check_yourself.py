@@ -54,7 +54,7 @@ one.shape
 
 import pullback
 
-pullback.live(lambda x: second(first(x)), x)
+pullback.live(lambda x: second(first(x)), x, rows=["second"])
 
 # %%
 # 2 · A narrow place
@@ -86,45 +86,54 @@ print("millions", [narrow / 1e6, wide / 1e6])
 # 3 · Four indices
 # ----------------
 #
-# .. predict:: Question
-#    :expects: shape
-#    :for: the shape
-#
-#    ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. What is
-#    the shape of the Jacobian of ``Y`` with respect to ``X``? Whatever ``B`` holds, how
-#    many of its entries can be different from zero?
-#
-# .. dropdown:: Answer
-#
-#    ``Y.shape + X.shape`` is ``(3, 2, 3, 4)``, with 72 entries. Row ``i`` of ``Y`` uses
-#    only row ``i`` of ``X``. That leaves three blocks of 2 by 4, which is 24 entries.
-#    (:ref:`tensors-in-tensors-out`, :ref:`one-jacobian-per-sample`)
+# ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. Somebody has
+# the Jacobian of ``Y`` with respect to ``X``, and wants the gradient of ``Y[0, 1]`` from
+# it. The line runs, and yet it does not look like ``X``:
 
 B = torch.arange(1.0, 9.0).reshape(4, 2)
-three = jacrev(lambda X: X @ B)(torch.ones(3, 4))
-three.shape
+J_of_X = jacrev(lambda X: X @ B)(torch.ones(3, 4))
+J_of_X[:, :, 0, 1]
 
 # %%
-# 4 · A thousand by ten
-# ---------------------
-#
 # .. predict:: Question
-#    :for: how many pulls or pushes
+#    :item: 0
+#    :for: its first row
 #
-#    You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
-#    of its entries is known to be zero. Which function do you try first, and how many pulls
-#    or pushes does it take?
+#    What is it that this line returns? Which line gives the gradient of ``Y[0, 1]``, and
+#    which numbers stand in the first row of this gradient?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.func.jacfwd``, because it takes a push for each input, and there are ten.
-#    ``jacrev`` gives the same table from a thousand pulls. (:ref:`the-whole-jacobian`,
-#    :ref:`pushing-forward`)
+#    The Jacobian has shape ``Y.shape + X.shape``, and the line fixes the *last* two
+#    indices. So it says what all outputs do when ``X[0, 1]`` moves. For the gradient of an
+#    output you fix the *first* two: ``J_of_X[0, 1]``. Its first row is the second column of
+#    ``B``, ``[2, 4, 6, 8]``, and its other rows are 0. (:ref:`tensors-in-tensors-out`)
+
+three = J_of_X[0, 1]
+three
+
+# %%
+# 4 · A mean over a thousand outputs
+# ----------------------------------
+#
+# .. predict:: Question
+#    :label: walks
+#    :for: how many
+#
+#    A function takes 10 numbers to 1000. For each of the 10 inputs you want the *mean* of
+#    the rates at which it moves the 1000 outputs. How many pulls or pushes does that take?
+#    Which ``v`` or ``u`` do you pass?
+#
+# .. dropdown:: Answer
+#
+#    One pull. The mean of the rows is a weighted sum of them, and all weights are 1/1000.
+#    You do not need the whole table, for which ``jacfwd`` would take ten pushes.
+#    (:ref:`the-whole-jacobian`, :ref:`pushing-forward`)
 
 A = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
 at = torch.linspace(-1, 1, 10)
-four = jacfwd(lambda x: torch.tanh(A @ x))(at)
-print("columns:", four.shape[1])
+pulls = [torch.func.vjp(lambda x: torch.tanh(A @ x), at)[1](torch.full((1000,), 1 / 1000))]
+print("walks:", len(pulls))
 
 # %%
 # 5 · Two lengths
@@ -288,24 +297,33 @@ nine
 # 10 · The weights, for each sample
 # ---------------------------------
 #
+# A linear layer takes a batch of 64 samples to three outputs each. Somebody wants to know
+# how the outputs of each sample react to the weight of shape ``(3, 10)``. The sums over the
+# batch have worked for the inputs, so they are taken here, too:
+
+layer = torch.nn.Linear(10, 3)
+data = batch.detach()
+of_sums = [torch.autograd.grad(layer(data)[:, k].sum(), layer.weight)[0] for k in range(3)]
+torch.stack(of_sums).shape
+
+# %%
 # .. predict:: Question
 #    :expects: shape
 #    :for: the shape
 #
-#    A linear layer with a ``weight`` of shape ``(3, 10)`` takes a batch ``X`` of 64
-#    samples to ``Y`` of shape ``(64, 3)``. You take the Jacobian of each sample's three
-#    outputs with respect to the weight, with ``vmap``. What is its shape?
+#    What do these tables hold? What is the shape of the Jacobian that was wanted, and how
+#    do you get it?
 #
 # .. dropdown:: Answer
 #
-#    ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight. Sums over the
-#    batch cannot give them, because all samples share the weight.
-#    (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
+#    They hold the *sum* over all samples. Each sample has inputs of its own, but all of
+#    them share the weight, and so their rates get added up. With ``vmap``, the weight is an
+#    argument that all samples share, and the result is of shape ``(64, 3, 3, 10)``: the
+#    sample, the output, and the shape of the weight. (:ref:`one-jacobian-per-sample`,
+#    :ref:`with-respect-to-parameters`)
 
-layer = torch.nn.Linear(10, 3)
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
 predict = lambda params, x: functional_call(layer, params, (x,))
-data = batch.detach()
 ten = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
 ten.shape
 
@@ -487,9 +505,13 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 assert one.shape == (1, 3)
 torch.testing.assert_close(one, directly)
 assert [narrow, wide] == [4_000_000, 1_002_000_000]
-assert three.shape == (3, 2, 3, 4)
-assert three.count_nonzero() == 24
+assert J_of_X.shape == (3, 2, 3, 4)
+assert J_of_X.count_nonzero() == 24
+assert three[0].tolist() == [2, 4, 6, 8]
+assert not three[1:].any()
+four = jacfwd(lambda x: torch.tanh(A @ x))(at)
 torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
+torch.testing.assert_close(pulls[0][0], four.mean(0))
 off = of_lengths(lengths[:, None] + error[:, None] * torch.randn(2, 10_000))
 torch.testing.assert_close(off.std(1), five, rtol=0.03, atol=0)
 assert rates.tolist() == [2, 5]
@@ -507,6 +529,7 @@ torch.testing.assert_close(eight[colour[j], i], dense[i, j])
 torch.testing.assert_close(turn @ inputs, nine)  # linear, so a whole unit
 assert nine.tolist() == [5, 0]
 assert ten.shape == (64, 3, 3, 10)
+torch.testing.assert_close(ten.sum(0), torch.stack(of_sums))
 assert kept == [1_000_000, 1_000_000]
 import weakref
 
