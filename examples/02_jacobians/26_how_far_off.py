@@ -95,6 +95,7 @@ typical
 #    another, such as those of ``torch.randn`` below. Such a typical error is called the
 #    *standard deviation*. If the knobs are all worn in the same way, so that they are too
 #    high together, the errors do not cancel, and you have to add them up with their signs.
+#    (:ref:`covariance-through-a-network` has the case between the two.)
 
 by_chance = torch.stack([house(x + 0.1 * torch.randn(3)) for _ in range(10_000)])
 by_chance.std(0)

@@ -266,6 +266,9 @@ small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
 one_price = torch.zeros(3, 2)
 one_price[1, 1] = 1
 assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
+last_price = torch.eye(6)[5].reshape(3, 2)  # of the second output of the last sample
+assert (last_price.T @ small).tolist() == [[0, 0], [3, 1]]
+assert (two.numel(), many_rows.grad.numel()) == (8, 4000)
 assert many.numel() ** 2 * 4 == 4e12  # four terabytes
 (of_squares,) = torch.autograd.grad(many**2, many, torch.ones_like(many))
 torch.testing.assert_close(of_squares, 2 * many.detach())

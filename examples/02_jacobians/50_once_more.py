@@ -168,8 +168,8 @@ except RuntimeError as error:
 
 # %%
 # In a call of ``autograd.grad``, only ``create_graph=True`` helps. A second
-# ``y.backward()`` walks back through the fuel again, and never through the gradient. (A
-# function that went through ``torch.compile`` cannot be pulled through twice:
+# ``y.backward()`` walks back through the fuel again, and never through the gradient. (After
+# ``torch.compile``, with its usual backends, the second walk raises an error:
 # :ref:`compiled-second-derivative`.)
 #
 # A gradient inside of the loss
