@@ -89,7 +89,7 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 # Two. In the first pull every house has the price 1 for its heat, and in the second every
 # house has it for its fuel. The pulls of ``jacrev(street)`` have a single 1 each, for one
 # house. All the other prices are zeros, which go back through the street as well. So the
-# two pulls do all that those 2000 do, and ``vmap(jacrev(house))`` takes just these two.
+# two pulls do all that those 2000 do, and ``vmap(jacrev(house))`` takes these same two.
 #
 # In the picture are two of the houses, and ``v`` has a single 1. Which ``v`` shows the fuel
 # rows of both houses at once? And can you see the heat row of house 0 beside the fuel row

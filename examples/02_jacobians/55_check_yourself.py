@@ -87,8 +87,8 @@ print("millions", [narrow / 1e6, wide / 1e6])
 # ----------------
 #
 # ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. Somebody has
-# the Jacobian of ``Y`` with respect to ``X``, and wants the gradient of ``Y[0, 1]`` from
-# it. The line runs, and yet it does not look like ``X``:
+# the :term:`Jacobian` of ``Y`` with respect to ``X``, and wants the gradient of ``Y[0, 1]``
+# from it. The line runs, and yet it does not look like ``X``:
 
 B = torch.arange(1.0, 9.0).reshape(4, 2)
 J_of_X = jacrev(lambda X: X @ B)(torch.ones(3, 4))
