@@ -106,12 +106,12 @@ print("as jacfwd says: ", torch.allclose(by_turning, by_jacfwd, atol=0.01))
 # goes forward through the whole function is a **push**. The next page does one by hand
 # (:ref:`pushing-forward`).
 #
-# In the picture, each stripe is one pull or one push (it calls both of them *products*).
-# There are so many rows that only some of their stripes are drawn:
+# The picture shows a smaller system, with 3 dials and 12 rooms. Each stripe of the table is
+# one pull or one push. (The picture calls both of them *products*.)
 
 import pullback
 
-pullback.draw.cost((5000, 3))
+pullback.draw.cost((12, 3))
 
 # %%
 # Which call?
@@ -241,8 +241,7 @@ assert torch.equal(moved[0], J[0])
 
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done
-# with a push. (:ref:`jacobian-at-once` has the exceptions, such as a BatchNorm in training,
-# for which ``torch.func`` raises an error.)
+# with a push. (:ref:`jacobian-at-once` has more about the two calls.)
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network

@@ -162,6 +162,9 @@ pull(torch.ones(3))[0]
 # It gives the sum of the three slopes, 7. All rooms share the dial, and a pull looks like
 # the input, so there is only one number to return.
 #
+# A whole night from one push
+# ---------------------------
+#
 # Here is where people use a push: a simulation has one knob and many outputs. In the
 # evening the heating is switched off. It is 20 degrees inside and 0 outside, and in every
 # hour the house loses a part of its warmth. How large this part is depends on the

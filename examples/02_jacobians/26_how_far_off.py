@@ -46,7 +46,12 @@ off = torch.stack([house(x + toss) for toss in tosses]) - house(x)
 
 # %%
 # It is not 0.3, but only 0.17. Often one stove is too high while another is too low, and
-# then their errors partly cancel. In the picture, ``u`` holds what the three knobs are off
+# then their errors partly cancel.
+#
+# Eight patterns of signs
+# -----------------------
+#
+# In the picture, ``u`` holds what the three knobs are off
 # by, and beside the table you see what heat and fuel are off by. It begins with all three
 # too high. There are eight patterns of signs. In how many of them is the heat off by as
 # much as 0.3, up or down?

@@ -91,6 +91,9 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 # house. All the other prices are zeros, which go back through the street as well. So the
 # two pulls do all that those 2000 do, and ``vmap(jacrev(house))`` takes these same two.
 #
+# Rows of two houses at once
+# --------------------------
+#
 # In the picture are two of the houses, and ``v`` has a single 1. Which ``v`` shows the fuel
 # rows of both houses at once? And can you see the heat row of house 0 beside the fuel row
 # of house 1?

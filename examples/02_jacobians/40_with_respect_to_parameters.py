@@ -161,6 +161,9 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 # * *Unit 2* would raise the fuel, too. But it moves the heat most. Its weights go down a
 #   little, and this takes the additional heat away again.
 #
+# Without unit 0
+# --------------
+#
 # Below are the three weights for the first stove, and a step ``u`` in these three. It
 # begins with 0.5 for unit 0, which brings most of the missing fuel and hardly any heat. Now
 # set unit 0 to 0 in ``u``. Can you bring in the missing 0.69 units of fuel with units 1 and
@@ -212,17 +215,18 @@ def trained(steps, rate):
 
 
 # %%
-# For each repair we print the prediction at our setting, and the error at the hundred
-# settings:
+# For each repair we print the prediction at our setting, and by how much heat and fuel are
+# wrong at the hundred settings. The last three are gradient steps, small or ten times as
+# large:
 
 ways = {"before": weights, "bias": quick, "step": changed_by(step)}
-ways["10 gradient steps"] = trained(10, 0.003)
-ways["10 larger ones"] = trained(10, 0.03)
-ways["1000 gradient steps"] = trained(1000, 0.003)
-print("                     heat   fuel   error: heat   fuel")
+ways["10 small"] = trained(10, 0.003)
+ways["10 large"] = trained(10, 0.03)
+ways["1000 small"] = trained(1000, 0.003)
+print("            heat   fuel    wrong by")
 for name, w in ways.items():
     (heat, fuel), (of_heat, of_fuel) = network(w, x), error(w)
-    print(f"{name:20} {heat:5.2f}  {fuel:5.2f}  {of_heat:11.3f}  {of_fuel:5.3f}")
+    print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
 
 # %%
 # The step corrects the fuel nearly as well as the bias does, for less than half of the
@@ -429,13 +433,13 @@ assert abs(harm["bias"][1] - 0.12) < 0.005
 assert abs(harm["step"][1] - 0.05) < 0.005
 assert abs(harm["step"][0]) < 1e-3
 assert abs(harm["bias"][0]) < 1e-6
-ten, thousand = ways["10 gradient steps"], ways["1000 gradient steps"]
-assert abs(harm["10 gradient steps"][1] - harm["step"][1]) < 0.005
+ten, thousand = ways["10 small"], ways["1000 small"]
+assert abs(harm["10 small"][1] - harm["step"][1]) < 0.005
 assert 1.5 < error(ten)[0] / error(weights)[0] < 1.6
 assert 0.1 < network(ten, x)[0] - before[0] < 0.12
 assert abs(network(ten, x)[0] - 6) > 0.085
 assert abs(network(ten, x)[1] - 14) < 0.05
-assert (network(ways["10 larger ones"], x) - wanted).abs().max() > 5  # goes wrong
+assert (network(ways["10 large"], x) - wanted).abs().max() > 5  # goes wrong
 torch.testing.assert_close(network(thousand, x), wanted, atol=0.005, rtol=0)
 assert (error(thousand) - error(ways["step"])).abs().max() < 0.005
 walked = thousand["0.weight"] - weights["0.weight"]
