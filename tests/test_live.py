@@ -305,6 +305,32 @@ def test_typing_a_weight(show):
 
 
 @needs_chromium
+def test_opens_on_a_push(show):
+    u = torch.tensor([1.0, 0.0, -1.0])
+    shown = pullback.live(sums, X, V, u=u, columns=["a", "b", "c"])
+    assert torch.equal(shown.u, u)
+    assert repr(shown) == repr(pullback.draw.jvp(J, u, columns=["a", "b", "c"]))
+    quiet, live = show(shown.fragment), show(shown.html)
+    assert quiet.evaluate(ROWS)[1:] == [
+        ["a", "b", "c"],
+        ["u", "1", "0", "−1"],
+        ["×", "×", "×", "J u"],
+        ["y[0] = 6", "1", "1", "1", "0"],
+        ["y[1] = 14", "2", "4", "6", "−4"],
+    ]
+    said(live, "J u = ")
+    assert live.get_by_label("J u, forward").is_checked()
+    assert live.get_by_label("weight of c", exact=True).input_value() == "-1"
+    live.get_by_label("vᵀJ, backward").check()
+    assert torch.equal(result(live), V @ J)
+    assert 'transform="translate' not in pullback.live(sums, X, V).html
+    with pytest.raises(ValueError, match=r"u has shape .2,. and x has shape .3,.; exactly"):
+        pullback.live(sums, X, V, u=V)
+    with pytest.raises(TypeError, match="u is a list; a real floating point tensor"):
+        pullback.live(sums, X, u=[1.0, 0.0, 0.0])
+
+
+@needs_chromium
 def test_an_unfinished_number_changes_nothing(show):
     page = show(pullback.live(sums, X, V).html)
     field = page.get_by_label("weight of y[0]", exact=True)

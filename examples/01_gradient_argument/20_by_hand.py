@@ -127,6 +127,9 @@ s.grad
 # same: its slope at 3 is 6, and :math:`-3\cdot6=-18`. Wherever a number is used several
 # times, each use sends a price back to it, and all of them are added.
 #
+# The walk, step by step
+# ----------------------
+#
 # Here is the whole walk as a picture. Below the table stands the graph: each box is a
 # tensor, with its value and the price that arrives there. *Previous* and *Next* go through
 # the walk, step by step. Then move a stove, and after that a price. Which of the prices on

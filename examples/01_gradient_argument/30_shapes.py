@@ -72,6 +72,9 @@ x.grad
 # made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
 # dimensions as you like.
 #
+# Move a price
+# ------------
+#
 # Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
 # no others.
 

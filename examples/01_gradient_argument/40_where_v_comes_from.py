@@ -96,6 +96,9 @@ y_more.grad
 # number that you care about changes, one rate for each entry of y, at the values that y has
 # now.** In other words, it is the gradient of everything that comes after ``y``.
 #
+# Which price moves?
+# ------------------
+#
 # Here is the contract alone. Heat and fuel go in, and one number comes out, whose own price
 # is 1. So the table has a single row, and in this row stand the two prices. Move the heat,
 # and then the fuel. Which of the two prices changes when you move the heat, and which when

@@ -7,8 +7,9 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Five pages from
-here we hit both targets with it. First we have to be able to read it.
+:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Later in this
+part we hit both targets with it (:ref:`hitting-targets`). First we have to be able to read
+it.
 """
 
 # %%
@@ -151,16 +152,17 @@ print("her second column:", copied[:, 1])
 print("her second row:   ", copied[1])
 
 # %%
-# The changes match a *row* of her table, as closely as the nudge allows, so it is the other
-# way up. In a table like ours they match a column.
+# We have nudged one input. In a table like ours, the effects of one input stand in a
+# *column*. In hers they stand in a *row*, apart from the small error of the nudge. So her
+# table is the other way up.
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #
 #    Our convention is called *numerator layout* in the literature, and the other one
 #    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
 #    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
-#    the shape of ``x``. For an output of shape ``()``, such as a loss, ``jacobian`` returns
-#    a tensor of that shape, too, without a dimension for the single row.
+#    the shape of ``x``. What ``jacobian`` returns has the shape of ``x``, too, if the
+#    output has shape ``()``, as a loss has. Then there is no dimension for the single row.
 #    :ref:`which-way-up` says more.
 #
 # One row, one column
@@ -207,18 +209,24 @@ torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 # :math:`t^2+4t^2+9t^2=14t^2`, which rises at a rate of :math:`28t`, and this is 28 at
 # ``t = 1``.
 #
-# Below is our house again. Move a stove. Which entries of the table change, and which never
-# do?
+# Which entries move?
+# -------------------
+#
+# Below is our house again. ``v`` picks the row of the fuel, and you see it at the bottom.
+# Move the stoves. Which entries of the table change, and which never do? And when does the
+# fuel react to all three stoves alike?
 
 import pullback
 
-pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
+names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]), **names)
 
 # %%
 # .. dropdown:: Answer
 #
 #    The row of the heat never changes, since each stove always counts once. In the row of
 #    the fuel, only the entry of the stove that you move changes. It is twice the setting.
+#    So the fuel reacts to all stoves alike when all of them have the same setting.
 #
 # .. admonition:: Remember
 #
@@ -228,34 +236,28 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #    - The rates hold at the point where the table was computed, and approximately near
 #      it, if the function is smooth there.
 #    - Many books write the transpose, with inputs in rows. For a square table the shape
-#      does not tell, but nudging an input does, if its row and its column differ.
+#      does not tell, but nudging an input does.
 #
 # .. predict:: Try it
-#    :for: the new row
-#    :wrong: own setting: Here each stove has its own setting as its rate. In a product the
-#          rate is the other factor.;
-#       smoke: This is the smoke itself. Its row has a rate for each stove.;
-#       sum: This would be the row of the sum of the two settings.;
-#       all three: This would be the row of the product of all three settings.
+#    :for: the new numbers
+#    :wrong: its setting: The fuel rises at the rate of twice the setting.;
+#       its square: This is what the stove adds to heat and fuel. The table has the rates.;
+#       four in all: These are heat and fuel with the fourth stove. The table has the
+#          rates.;
+#       third stove again: This is the column of the third stove, which is set to 3.
 #
-#    A third meter shows the smoke, which is the product of the first two settings,
-#    ``x[0] * x[1]``. Which row does it add to the table, at our settings of 1, 2 and 3?
-#    Then think about the entry ``J[1, 0]`` at a setting where the first stove is off: what
-#    is it there?
+#    A fourth stove is put into our house, and is set to 4. Is a row added to the table, or
+#    a column? Which numbers stand in it? Does anything else in the table change?
 #
 # .. dropdown:: Answer
 #
-#    If only the first stove moves, the smoke changes at a rate of :math:`x_1`, which is 2.
-#    If only the second moves, it changes at a rate of :math:`x_0`, which is 1. The third
-#    makes no smoke. So the row is ``[2, 1, 0]``. ``J[1, 0]`` is :math:`2x_0`, so it is 0
-#    where the first stove is off. A tiny turn of that stove burns next to nothing.
+#    A stove is an input, so a column is added. Heat rises with the new stove at a rate of
+#    1, and fuel at a rate of :math:`2\cdot4`. The other columns stay as they are, because
+#    no rate of one stove depends on the setting of another.
 
-
-def with_smoke(x):
-    return torch.cat([house(x), (x[0] * x[1]).reshape(1)])
-
-
-torch.autograd.functional.jacobian(with_smoke, x)[2]
+four_stoves = torch.tensor([1.0, 2.0, 3.0, 4.0])
+with_fourth = torch.autograd.functional.jacobian(house, four_stoves)
+with_fourth[:, 3]
 
 # %%
 # .. dropdown:: How we checked this page
@@ -292,8 +294,10 @@ for t in (0.5, 1.0, 3.0):
     at = torch.tensor([t])
     slopes = torch.autograd.functional.jacobian(lever, at)
     torch.testing.assert_close(slopes, torch.tensor([[6.0], [28 * t]]))
-smoke = torch.autograd.functional.jacobian(with_smoke, x)
-assert torch.equal(smoke, torch.cat([J, torch.tensor([[2.0, 1.0, 0.0]])]))
+assert torch.equal(with_fourth[:, :3], J)
+assert with_fourth[:, 3].tolist() == [1, 8]
+alike = torch.func.jacrev(house)(torch.full((3,), 1.5))[1]
+assert (alike == 3).all()
 off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))
 assert off[1, 0] == 0
 assert torch.func.jacrev(lambda x: worth(x)[0])(x).shape == x.shape
@@ -315,10 +319,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "same speed": J.sum(1),
     "first stove": J[:, 0],
     "no slope": torch.stack([x.sum(), x**2 @ x]),
-    "own setting": torch.tensor([1.0, 2.0, 0.0]),
-    "smoke": with_smoke(x)[2],
-    "sum": torch.tensor([1.0, 1.0, 0.0]),
-    "all three": torch.func.grad(torch.prod)(x),
+    "its setting": torch.stack([with_fourth[0, 3], four_stoves[3]]),
+    "its square": house(four_stoves) - house(x),
+    "four in all": house(four_stoves),
+    "third stove again": J[:, 2],
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -87,14 +87,17 @@ J_thermostat @ J_house
 
 # %%
 # There is no error, and the result is a table of three rows and three columns. It means
-# nothing. Each of its entries is a sum of two products: a rate for the first dial times a
-# rate of the heat, and a rate for the second dial times a rate of the fuel, as if the first
-# dial were the heat. It runs only because there happen to be as many dials as outputs of
-# the house. So the shapes do not always protect you. The
-# meaning does: what stands in the middle has to be the same on both sides. In the right
-# order, ``(2, 3) @ (3, 2)``, both threes are the stoves, the outputs of the thermostat and
-# the inputs of the house. The right order is also that of the formula
-# ``house(thermostat(t))``, where the step that comes last stands on the left.
+# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. On the left of each product stands
+# the rate at which the first stove follows a *dial*, and on the right the rate at which
+# heat or fuel follows the first stove. So the first dial has met the heat and the second
+# dial has met the fuel, as if they were the same things. It runs only because there happen
+# to be as many dials as outputs of the house.
+#
+# So the shapes do not always protect you. The meaning does: what stands in the middle has
+# to be the same on both sides. In the right order, ``(2, 3) @ (3, 2)``, both threes are the
+# stoves, the outputs of the thermostat and the inputs of the house. This is also the order
+# of the formula ``house(thermostat(t))``, where the step that comes last stands on the
+# left.
 #
 # Prices travel through the product from the left
 # -----------------------------------------------
@@ -221,8 +224,21 @@ print("with the new table:", fresh)
 # own forward pass. So it avoids this mistake, as long as you run the forward pass again
 # after a change. If you multiply tables yourself, you have to take care of it.
 #
-# Below are the dials, the table of the whole, and what the dials earn. (The function is
-# the same, written in fewer steps, so that the drawing stays small.) Turn one dial
+# .. dropdown:: If the second step also uses the dials directly
+#
+#    Suppose that the dials have little motors, and each dial adds its own setting to the
+#    fuel. Then the house uses the dials twice, through the stoves and directly. The product
+#    has only the first of the two ways, and the table of the direct use has to be added to
+#    it.
+
+with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
+direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
+
+# %%
+# Below are the dials, the table of the whole, and what the dials earn. (The function is the
+# same, written in fewer steps, so that the drawing stays small. The ``x`` above the picture
+# are the two dials, and *Mv* is PyTorch's name for a matrix times a vector.) Turn one dial
 # up, and leave the other at 1. From which setting on does it cost money to turn it further?
 
 
@@ -233,7 +249,8 @@ def installed(t):
     return torch.stack([heat, fuel])
 
 
-pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
+names = {"rows": ["heat", "fuel"], "columns": ["dial 1", "dial 2"]}
+pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 
 # %%
 # .. dropdown:: Answer
@@ -245,9 +262,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
-#      at the values of the same forward pass, if ``house`` uses the dials only through
-#      the stoves, and if neither step has a kink there. If ``house`` also uses the dials
-#      directly, the table of this direct use has to be added.
+#      at the values of the same forward pass, if both steps are smooth there, and if
+#      ``house`` uses the dials only through the stoves.
 #    - The walk back starts on the left of the product. The result of each step is the
 #      ``v`` of the step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
@@ -318,8 +334,6 @@ for dial, turn in enumerate((4.5, 1.9)):  # here the rate of that dial goes thro
 assert jacobian(timer, s.detach()).tolist() == [1, 2]
 assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50
 
-with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
-direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + direct)
 
 assert (J_thermostat @ J_house).shape == (3, 3)

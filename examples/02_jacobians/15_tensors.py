@@ -4,17 +4,18 @@ r"""
 Tensors in, tensors out
 =======================
 
-Two rooms have three stoves each, and the wall between them is thin. How much warmer does
-the first room get if we turn up a stove in the second? And if a photo is darker after it
-has been blurred, where did the light get lost? Until now ``x`` and ``y`` were
-one-dimensional, and the :term:`Jacobian` was a table. Here it takes two indices to name a
-stove, its room and its place, and so the Jacobian has more than two indices. It answers the
-same questions. We only have to know which index is which.
+A white photo is blurred, and comes out darker. Which of its pixels have lost light? We can
+ask ``backward``, if we know what to pass to it and how to read what it returns. Until now
+``x`` and ``y`` were lists of numbers, and the :term:`Jacobian` was a table. A photo has
+rows and columns of its own. It takes two indices to name a pixel, and so the Jacobian has
+more than two indices. Which one is which? We look at a smaller case first, and then at the
+photo.
 """
 
 # %%
-# ``x`` has a row for each room and a column for each stove. For every room we measure heat
-# and fuel. Through the wall, each room also feels half of the heat of the other one:
+# Two rooms have three stoves each, and the wall between them is thin. ``x`` has a row for
+# each room and a column for each stove. For every room we measure heat and fuel. Through
+# the wall, each room also feels half of the heat of the other one:
 
 import torch
 
@@ -64,7 +65,7 @@ J[0, :, 1, 2]  # the colon stands for both measurements
 
 # %%
 # Half of the second room's heat comes through the wall, so the first answer is 0.5. The
-# second is 0, because a stove burns fuel only where it stands.
+# second is 0, because a stove burns the fuel of its own room.
 #
 # Fix the first two indices, and you have chosen an output, here the heat of the first room.
 # What is left is the gradient of this output. It can be read like ``x``, with a row for
@@ -78,8 +79,8 @@ J[0, 0]
 # like ``y``. It does the work of a column: it says how all outputs change with this one
 # stove.
 #
-# The product with v
-# ------------------
+# Prices go in, and rates come out
+# --------------------------------
 #
 # ``v`` has the shape of ``y`` as always: a row for each room, with a price for its heat and
 # one for its fuel. Suppose that nobody uses the second room. A unit of heat is worth 10 in
@@ -104,88 +105,73 @@ rooms(x).backward(v)
 x.grad
 
 # %%
-# The result has the shape of ``x``. The first row is our old ``[8, 6, 4]``. In the
-# second, all three entries are positive, so it pays to turn up any of them a little. Half
-# of their heat, worth 5, goes through the wall, and at their low settings they burn fuel
-# at a rate of at most 4. The stove that is off earns most.
+# The result has the shape of ``x``. In its second row, all three entries are positive, so
+# it pays to turn up any of these stoves a little. Half of their heat, worth 5, goes through
+# the wall, and at their low settings they burn fuel at a rate of at most 4.
 #
-# It is a table after all
-# -----------------------
-#
-# If four indices are too many for you, flatten ``y`` into one dimension, and ``x`` as
-# well. PyTorch takes the numbers row by row: first all of the first room, then all of the
-# second. Then ``J`` becomes an ordinary table with a row for each of the 4 outputs and a
-# column for each of the 6 inputs, and the product is ``v @ J`` again:
-
-table = J.reshape(y.numel(), x.numel())
-print(table)
-print((v.flatten() @ table).reshape(x.shape))
-
-# %%
-# The rows are heat and fuel of the first room, then heat and fuel of the second. The
-# columns are the three stoves of the first room, then those of the second. You can see
-# the wall: the heat rows have 0.5 for the stoves of the other room, where the fuel rows
-# have 0. With ``v`` beside it, this is the drawing from part 1. We count from 0 as Python
-# does, so ``x[1, 2]`` is the third stove of the second room:
-
-import pullback
-
-outputs = ["heat 0", "fuel 0", "heat 1", "fuel 1"]
-inputs = [f"x[{room}, {stove}]" for room in (0, 1) for stove in (0, 1, 2)]
-pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
-
-# %%
-# Can we save the flattening, and write ``v @ J`` at once?
-#
-# .. predict::
-#    :expects: shape
-#    :for: the shape, if there is no error
-#    :wrong: as x: This is the shape that it should have. But @ takes the last two
-#          dimensions of J for a matrix, and keeps the other two.;
-#       as y: This is the shape of v and y. @ keeps the first two dimensions of J and
-#          multiplies in the last two.;
-#       flat: This is v @ table, with the flattened table.
-#
-#    ``v`` has shape ``(2, 2)``, ``J`` has shape ``(2, 2, 2, 3)``, and the product should
-#    look like ``x``, with shape ``(2, 3)``. What shape does ``v @ J`` have?
-
-wrong = v @ J
-wrong.shape
-
-# %%
-# There is no error, and it does not look like ``x``. ``@`` takes the *last* two dimensions
-# of ``J`` for a matrix, with the input's rooms in its rows. So the price of heat has been
-# multiplied by a rate for a stove in the first room, and the price of fuel by one in the
-# second, which has no meaning. It runs only because there are as many measurements as
-# rooms, and nothing but the shape tells us.
-#
-# The prices belong to the *first* two indices of ``J``. Take one entry of the result, the
-# third stove of the second room. Its column ``J[:, :, 1, 2]`` is ``[[0.5, 0], [1, 2]]``,
-# and the prices are ``[[10, -1], [0, -1]]``. We multiply the numbers that stand in the same
-# place, and add up:
+# The rule is the old one: each output's gradient is multiplied by the output's price, and
+# all are added up. Take the third stove of the second room. What it does to the four
+# outputs is ``J[:, :, 1, 2]``, which is ``[[0.5, 0], [1, 2]]``, and the prices are
+# ``[[10, -1], [0, -1]]``. We multiply the numbers that stand in the same place:
 #
 # .. math::
 #
 #    10\cdot0.5+(-1)\cdot0+0\cdot1+(-1)\cdot2=3
 #
-# This is ``x.grad[1, 2]``: we have added up ``v[a, b] * J[a, b, 1, 2]`` over all ``a`` and
-# ``b``. ``torch.tensordot`` with ``dims=2`` does it for all stoves at once. It takes the
-# last two dimensions of its first tensor together with the *first* two of its second:
+# This is ``x.grad[1, 2]``.
+#
+# .. dropdown:: If you have ``J`` already: ``tensordot``, and not ``v @ J``
+#
+#    ``torch.tensordot(v, J, dims=y.ndim)`` multiplies each entry of ``v`` by the gradient
+#    of its output, and adds up. So it gives what ``backward`` gives.
+#
+#    ``v @ J`` does something else, and here it raises no error. ``@`` takes the *last* two
+#    indices of ``J`` for the rows and columns of a matrix. But the prices belong to the
+#    *first* two. In our case it runs because there are as many measurements as rooms, and
+#    only the shape shows that the result is wrong: it should look like ``x``.
 
+wrong = v @ J
+print("v @ J:", wrong.shape)
 torch.tensordot(v, J, dims=2)
 
 # %%
-# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
-# the output, and those of the input remain. So the result always looks like ``x``.
+# It is a table after all
+# -----------------------
 #
-# A picture
-# ---------
+# If four indices are too many for you, flatten ``y`` and ``x``. PyTorch takes the numbers
+# row by row: first all of the first room, then all of the second. Then ``J`` becomes an
+# ordinary table with a row for each of the 4 outputs and a column for each of the 6 inputs,
+# and the product is the ``v @ J`` that we know:
+
+table = J.reshape(y.numel(), x.numel())
+(v.flatten() @ table).reshape(x.shape)
+
+# %%
+# Here is this table, with ``v`` beside it. You can see the wall: the heat of each room has
+# 0.5 for the stoves of the other, where its fuel has 0.
 #
-# A white photo is blurred, and comes out darker near its edges. Where did the light get
-# lost? A blur takes the pixels of a picture to those of another. This one replaces each
-# pixel by the mean of a *window* of three by three pixels around it. Beyond the edge of the
-# picture there are zeros. First we ask how the blurred pixel in row 1 and column 1 reacts
-# to each pixel of the original.
+# Nobody is in the second room, and yet its stoves earn. How far would you turn them up?
+# Move the second room's three stoves until none of them earns any more:
+
+import pullback
+
+outputs = ["heat, room 1", "fuel, room 1", "heat, room 2", "fuel, room 2"]
+stoves = [f"room {room}, {stove}" for room in (1, 2) for stove in ("a", "b", "c")]
+pullback.live(rooms, x.detach(), v, rows=outputs, columns=stoves)
+
+# %%
+# .. dropdown:: Answer
+#
+#    To 2.5 each. Half of the heat is worth 5 in the first room, and the fuel costs twice
+#    the setting. At 2.5 this is 5, too.
+#
+# The blurred photo
+# -----------------
+#
+# A blur replaces each pixel by the mean of a *window* of three by three pixels around it.
+# Beyond the edge of the photo there are zeros. We take a photo of 4 by 5 pixels. Its
+# Jacobian has the shape of the result followed by the shape of the photo. ``J_blur[1, 1]``
+# says how one blurred pixel, in row 1 and column 1, reacts to each pixel of the original.
 # (``avg_pool2d`` wants one more dimension, for colours. ``[None]`` adds it, and ``[0]``
 # takes it away again.)
 
@@ -194,17 +180,18 @@ def blur(picture):
     return torch.nn.functional.avg_pool2d(picture[None], 3, stride=1, padding=1)[0]
 
 
-picture = torch.arange(20.0).reshape(4, 5)
+picture = torch.ones(4, 5)  # a white photo
 J_blur = torch.autograd.functional.jacobian(blur, picture)
 print(J_blur.shape)
 print(9 * J_blur[1, 1])
 
 # %%
-# It depends on the nine pixels of its window, each with a rate of one ninth, and on no
-# other. A photo of 2000 by 1500 pixels has a Jacobian of the same kind. At four bytes for
-# each entry it would take 36 terabytes, although at most nine in every three million
-# entries are different from zero. Nobody builds it. ``backward`` computes the product with
-# ``v`` without it, and the product is no larger than the photo.
+# The blurred pixel depends on the nine pixels of its window, each with a rate of one ninth,
+# and on no other.
+#
+# Now to the lost light. The light of the whole blurred photo is the sum of its pixels, and
+# we want to know how much each pixel of the original contributes to this sum. So the price
+# of every blurred pixel is 1.
 #
 # .. predict::
 #    :item: 0, 0
@@ -216,18 +203,23 @@ print(9 * J_blur[1, 1])
 #       without its own: These are the windows of the three pixels beside it. It is also in
 #          its own.
 #
-#    How much does each pixel of the original count for the brightness of the whole result?
-#    So every blurred pixel gets the price 1. A pixel inside is in nine windows, its own and
-#    those of the eight pixels around it, and counts a ninth in each. So it is worth nine
-#    ninths. How many ninths is the pixel in the corner worth?
+#    A pixel in the middle of the photo lies in nine windows, its own and those of the eight
+#    pixels around it, and counts one ninth in each. Together these are nine ninths, and
+#    none of its light is lost. How many ninths arrive from the pixel in the corner?
 
 start = picture.clone().requires_grad_()
 (worth,) = torch.autograd.grad(blur(start), start, torch.ones(4, 5))
 9 * worth
 
 # %%
-# Four. The corner is in only four windows, and a pixel at the edge is in six. So the light
-# near the edges gets lost, and most of it in the corners. The gradient shows where.
+# Four. The corner lies in only four windows, and a pixel at the edge in six. So the light
+# is lost near the edges, and most of it in the corners. The gradient has the shape of the
+# photo, and shows where.
+#
+# We have used the Jacobian only to read it. A real photo of 2000 by 1500 pixels has three
+# million of them, and a Jacobian with three million times as many entries. That would be 36
+# terabytes in float32. ``backward`` needs none of it, and what it returns is as large as
+# the photo.
 #
 # .. dropdown:: Two words: dimension and vector
 #
@@ -240,24 +232,14 @@ start = picture.clone().requires_grad_()
 #    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
 #    Jacobian of shape ``() + x.shape``.
 #
-# Below is the table of our rooms, with the four outputs in rows and the six stoves in
-# columns. Which entries stay 0 wherever you move the stoves?
-
-pullback.live(rooms, x.detach(), torch.tensor([[10.0, -1.0], [0.0, -1.0]]))
-
-# %%
-# .. dropdown:: Answer
-#
-#    Those that join the fuel of one room and the stoves of the other. Only heat goes
-#    through the wall.
-#
 # .. admonition:: Remember
 #
 #    - The Jacobian has shape ``y.shape + x.shape``. The output's indices come first.
 #    - If you fix the indices of one output, as in ``J[0, 0]``, what is left is the
 #      gradient of that output, in the shape of ``x``.
-#    - The product with ``v`` is ``torch.tensordot(v, J, dims=y.ndim)``. Flattened, it is
-#      the old ``v @ J``.
+#    - ``v`` looks like ``y``, and ``x.grad`` looks like ``x``. Each output's gradient is
+#      multiplied by the output's price, and all are added up. Flattened, it is the old
+#      ``v @ J``.
 #
 # .. predict:: Try it
 #    :expects: shape
@@ -288,14 +270,16 @@ torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
-#    product has to agree with ``backward`` in three ways of writing it.
+#    product has to agree with ``backward`` in three ways of writing it. The
+#    blurred photo has to be darker than the photo.
 
 blurred = blur(picture)
 assert J_blur.shape == blurred.shape + picture.shape
 lit = J_blur[1, 1].nonzero().tolist()
 assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
 torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
-torch.testing.assert_close(torch.tensordot(J_blur, picture, dims=2), blurred)  # linear
+uneven = torch.arange(20.0).reshape(4, 5)
+torch.testing.assert_close(torch.tensordot(J_blur, uneven, dims=2), blur(uneven))  # linear
 torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
 assert 2000 * 1500 == 3_000_000
 assert 4 * 3_000_000**2 == 36e12
@@ -316,7 +300,13 @@ assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
 assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)
 assert wrong.shape == (2, 2, 2, 3)
-assert torch.equal(9 * blur(torch.ones(4, 5)), 9 * worth)  # a white photo
+enough = torch.tensor([[1.0, 2.0, 3.0], [2.5, 2.5, 2.5]], requires_grad=True)
+(at_rest,) = torch.autograd.grad(rooms(enough), enough, v)
+assert not at_rest[1].any()
+assert (x.grad[1] > 0).all()
+assert (10 * 0.5, (2 * x[1]).max()) == (5, 4)
+assert torch.equal(9 * blurred, 9 * worth)  # of a white photo
+assert blurred.sum() < picture.sum()
 assert torch.equal(wrong, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
 assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
 assert 32 * 10 * (3 * 28 * 28) == 752_640
@@ -329,9 +319,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "nothing": torch.zeros(2),
     "fuel alone": -J[1, 1, 1],
     "nothing at all": torch.zeros(3),
-    "as x": torch.tensordot(v, J, dims=2).shape,
-    "as y": v.shape,
-    "flat": (v.flatten() @ table).shape,
     "inside": 9 * worth[1, 1],
     "edge": 9 * worth[0, 1],
     "own window": 9 * J_blur[0, 0, 0, 0],

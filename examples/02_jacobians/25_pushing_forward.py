@@ -136,19 +136,12 @@ print("pull, then plan:  ", pulled @ u)
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# (A few operations have different rules for the two directions, so that the two sides
-# differ: :ref:`where-jacrev-and-jacfwd-differ`.) The left-hand side can be had without any
-# derivative, if you nudge the inputs along ``u`` and see how the outputs change. So this
-# equation can also test a ``backward`` that somebody has written by hand
-# (:ref:`dot-product-test`).
+# The equation is also useful as a test. For the left-hand side you need no derivative:
+# move the inputs a little along ``u``, and see how the outputs change. If somebody has
+# written a ``backward`` by hand, the right-hand side must agree (:ref:`dot-product-test`).
 #
-# Which way is cheaper?
-# ---------------------
-#
-# A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v``
-# gives one row. So the whole table takes as many pushes as there are inputs, or as many
-# pulls as there are outputs. (A table with many zeros may take fewer:
-# :ref:`a-jacobian-of-zeros`.)
+# One knob, and all that it moves
+# -------------------------------
 #
 # Suppose that one dial sets the temperatures of three rooms. For a turn of the dial the
 # rooms get warmer by 1, 2 and 4 degrees. One push gives all three slopes:
@@ -184,18 +177,63 @@ pull(torch.ones(3))[0]
 
 # %%
 # It gives the sum of the three slopes, 7. All rooms share the dial, and a pull looks like
-# the input, so there is only one number to return. To tell the slopes apart takes three
-# pulls, with a single 1 each, and for a thousand rooms a thousand, where one push is
-# enough.
+# the input, so there is only one number to return.
 #
-# For training it is the other way round. There is one output, the loss, and there are
-# millions of inputs. So training uses ``backward``, which is a pull. With pushes, the whole
-# gradient would take one for each weight.
+# A whole night from one push
+# ---------------------------
 #
-# Choose *J u* below, and try other plans. Can you find one, with some stove moving, along
-# which heat and fuel *both* stay as they are?
+# Here is where people use a push: a simulation has one knob and many outputs. In the
+# evening the heating is switched off. It is 20 degrees inside and 0 outside, and in every
+# hour the house loses a part of its warmth. How large this part is depends on the
+# insulation:
 
-pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
+
+def night(insulation):
+    temperature, hours = torch.tensor(20.0), []
+    for _ in range(16):
+        hours.append(temperature)
+        temperature = temperature - temperature / insulation
+    return torch.stack(hours)
+
+
+# %%
+# .. predict::
+#    :expects: largest
+#    :for: the hour, counted from 0
+#    :wrong: warmest: Then the house is warmest, but both houses are as warm as each other.;
+#       coldest: By then both houses are cold, and the lead has melted away.;
+#       counted from 1: It is the sixth number. Counted from 0 this is another hour.
+#
+#    We insulate the house a little better. At the beginning of the night this makes no
+#    difference, since it is 20 degrees then in any case. At which hour is the house warmer
+#    than before by most? At the last one, or earlier?
+
+insulation = torch.tensor(5.5)
+temperatures, warmer = torch.func.jvp(night, (insulation,), (torch.tensor(1.0),))
+warmer.round(decimals=2)
+
+# %%
+# After 5 hours. Until then, the better insulated house is ahead by more and more. But later
+# both houses become cold, and the lead melts away. One push has told us this for all hours,
+# and it costs about as much as one more run of the simulation. A pull for each hour would
+# have taken sixteen.
+
+import matplotlib.pyplot as plt
+
+plt.plot(temperatures, label="temperature")
+plt.plot(warmer, "--", label="rise for each unit of insulation")
+plt.xlabel("hours")
+plt.title("A night, and the push through it")
+legend = plt.legend()
+
+# %%
+# For training it is the other way round. There is one output, the loss, and there are
+# millions of inputs. So training uses ``backward``, which is a pull.
+#
+# Here is our plan once more. Change ``u``, and try other plans. Can you find one, with some
+# stove moving, along which heat and fuel *both* stay as they are?
+
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), u=u, **names)
 
 # %%
 # .. dropdown:: Answer
@@ -209,8 +247,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #      along ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
 #    - A pull, the product :math:`v^\top J`, says what each input is worth when the outputs
 #      have the prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
-#    - With a single 1, a push gives a column and a pull gives a row. For a whole table
-#      in which you know of no zeros, use whichever you need fewer of.
+#    - One push tells what one knob does to all outputs. One pull tells what all knobs do to
+#      one output, such as a loss.
 #
 # .. predict:: Try it
 #    :for: the rates of heat and fuel
@@ -257,6 +295,16 @@ pulled_back = torch.func.vjp(curved, p)[1](a)[0]
 torch.testing.assert_close(a @ pushed, pulled_back @ b)
 assert not torch.allclose(a @ torch.func.jacrev(curved)(p).T @ b, a @ pushed)
 assert torch.equal(torch.stack([pull(one_hot)[0] for one_hot in torch.eye(3)]), column)
+hours = torch.arange(16)
+kept_each_hour = 1 - 1 / insulation
+torch.testing.assert_close(temperatures, 20 * kept_each_hour**hours)
+formula = 20 * hours * kept_each_hour ** (hours - 1) / insulation**2
+torch.testing.assert_close(warmer, formula)
+assert warmer.argmax() == 5
+assert warmer[0] == 0
+hour_by_hour = torch.func.vjp(night, insulation)[1]
+pulled = torch.stack([hour_by_hour(one_hot)[0] for one_hot in torch.eye(16)])
+torch.testing.assert_close(pulled, warmer)
 many = torch.linspace(0.1, 1.0, 1000)
 all_rooms = lambda dial: torch.tanh(many * dial)
 column = torch.func.jvp(all_rooms, (dial,), (torch.tensor(1.0),))[1]
@@ -286,14 +334,17 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "moving stoves": u[[0, 2]],
     "idle": J @ torch.tensor([1.0, -2.0, 1.0]),
     "how many": len(reaction),
+    "warmest": temperatures,
+    "coldest": -temperatures,
+    "counted from 1": warmer.roll(1),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")
 
 
 # %%
-# **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks
-# the other way round: which plan does what we want?
+# **Next:** a push needs a plan, and it keeps the signs. What if the stoves are off by
+# chance, up or down? :ref:`how-far-off`
 #
 # .. asked: vjp vs jvp; difference between a VJP and a JVP; what is a JVP; forward-mode
 #    automatic differentiation; Jacobian times a vector; directional derivative; what

@@ -68,10 +68,10 @@ print("table says:", J @ downhill)
 #
 # So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
 # ``b`` times the row of the fuel. (Why only of rows? We shall see in a moment.)
-# We ask for each row what a step along it does to heat and fuel:
+# We ask for each row: if it is the step, what does the table say about heat and fuel?
 #
 # ==========================  ===================  =====================
-# step along                  heat changes by      fuel changes by
+# the step                    heat changes by      fuel changes by
 # ==========================  ===================  =====================
 # row of heat, [1, 1, 1]      1 + 1 + 1 = 3        2 + 4 + 6 = 12
 # row of fuel, [2, 4, 6]      2 + 4 + 6 = 12       4 + 16 + 36 = 56
@@ -99,10 +99,9 @@ print("a and b:", weights)
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
 # need half of the heat's row, less an eighth of the fuel's row.
 #
-# In the code, ``J @ J.T`` holds the four numbers of the table above, 3, 12, 12 and 56. Each
-# of them comes from two rows of ``J``. But ``@`` multiplies the rows on its left by the
-# *columns* on its right. The columns of ``J.T`` are the rows of ``J``, and so it is
-# ``J @ J.T``. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# In the code, ``J @ J.T`` multiplies each row of ``J`` by each row of ``J``. So it holds
+# the four numbers of the table above, 3, 12, 12 and 56. ``solve`` finds the ``a`` and ``b``
+# for which both equations hold.
 #
 # The step is this weighted sum of the rows. The picture is the one from part 1, but there
 # we chose the weights. Here we have computed which ones hit the targets:
@@ -137,18 +136,22 @@ for amount in (0.0, 1.0, 2.0):
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# The length only grows. Multiply the idle movement by a row, entry by entry, and add up: it
-# gives 0 for both rows. Arrows with this property are at right angles. (On squared paper,
-# draw an arrow 1 to the right and 2 up, and one 2 to the right and 1 down. The sum is
-# :math:`1\cdot2+2\cdot(-1)=0`.) So the idle movement is at right angles to both rows, and
-# to any sum of rows, such as our step.
+# The length only grows. Why? Multiply the idle movement by our step, entry by entry, and
+# add up. The sum is 0. (For each *row* it is 0, since the idle movement changes neither
+# heat nor fuel, and our step is made of rows.) Now look at the squared length of two arrows
+# :math:`a` and :math:`b` together:
 #
-# Now take any other step that hits both targets by the table. It does the same to heat and
-# fuel as ours, so the difference between that step and ours changes nothing, and is an idle
-# movement. Our step and this idle movement are the short sides of a triangle with a right
-# angle, and the other step is its long side. So our step is the *shortest* of all steps
-# that hit the targets by the table. Short is what we want, because the table is right only
-# near the place where it was computed.
+# .. math::
+#
+#    \sum_i(a_i+b_i)^2=\sum_i a_i^2+\sum_i b_i^2+2\sum_i a_ib_i
+#
+# If the last sum is 0, the squares of the two lengths add up, as Pythagoras says of a right
+# angle. So an idle movement can only make our step longer.
+#
+# Any other step that hits both targets is our step and an idle movement, since the
+# difference of the two changes nothing. So our step is the *shortest* of all steps that hit
+# the targets by the table. Short is what we want, because the table is right only near the
+# place where it was computed.
 #
 # ``torch.linalg.pinv`` finds the same step in one call. ``J`` is a table that leads from a
 # step to the changes. ``pinv(J)`` is a table that leads back, from the changes that we want
@@ -199,15 +202,18 @@ for _ in range(3):
 # say where the hand should be. In this part it will come back for a corridor of a thousand
 # rooms, and for the weights of a network.
 #
-# Now choose a step yourself. The two outputs are heat and fuel after the step. With the
-# heat at 6, how little fuel can the house burn?
+# Now choose a step yourself. Below, ``x`` is the step, and beside the table you see heat
+# and fuel after it. ``u`` turns the first stove up and the third one down. With the heat at
+# 6, how little fuel can the house burn? What does *J u* say there?
 
-pullback.live(lambda step: house(x + step), step)
+swap = torch.tensor([1.0, 0.0, -1.0])
+pullback.live(lambda step: house(x + step), step, u=swap, **names)
 
 # %%
 # .. dropdown:: Answer
 #
-#    12, with the step ``[1, 0, −1]`` and all stoves at 2. There the rows of the table are
+#    12, with the step ``[1, 0, −1]`` and all stoves at 2. There *J u* is 0 for both: to
+#    turn one stove up and another down saves no more fuel. The rows of the table are
 #    ``[1, 1, 1]`` and ``[4, 4, 4]``. They point the same way, so no small step lowers the
 #    fuel and keeps the heat.
 #

@@ -30,17 +30,16 @@ full.shape
 # %%
 # The shape is that of the result, house and measurement, followed by that of ``X``, house
 # and stove. Counting from 0, ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to
-# the last stove of house 3. It is 0, because one house has nothing to do with another. How
-# many of the 96 entries can be different from zero? Four houses with a table of
-# :math:`2\cdot3=6` entries each make 24:
+# the last stove of house 3. It is 0, because one house has nothing to do with another. Most
+# of the entries are like this one:
 
 print("entries:", full.numel(), " not zero:", full.count_nonzero().item())
 
 # %%
-# So we have got the four tables that we wanted, and twelve more that are full of zeros. In
-# the flattened table, our four lie in blocks along the diagonal. For a batch of a thousand
-# houses, only one entry in a thousand would be worth computing. Here the four houses have
-# four tints, and what is empty is zero:
+# The 24 are the four tables that we want, with six entries each. The rest is zeros, and for
+# a thousand houses only one entry in a thousand would be worth computing. In the flattened
+# table, our four lie in blocks along the diagonal. Here each house has a tint of its own,
+# and what is empty is zero:
 
 import pullback
 
@@ -82,17 +81,44 @@ tables[3]
 #       street of four: This is the number for jacrev(street) with four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
-#    the result. How many does ``vmap(jacrev(house))`` take for them?
+#    the result. A pull is one ``v`` that goes back through the whole street. How many pulls
+#    are enough for a thousand tables, if each pull may bring something for every house?
 
-print("pulls:", tables.shape[1])
+thousand = X.repeat(250, 1)
+value, pull = torch.func.vjp(street, thousand)
+found = []
+for v in torch.eye(2):  # heat, then fuel
+    of_each_house = v.expand(1000, 2)  # every house has the same prices
+    found.append(pull(of_each_house)[0])
+in_two = torch.stack(found, dim=1)
+print("pulls:", len(found))
+print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 
 # %%
-# Two, for four houses as for a thousand. As in :ref:`the-whole-jacobian`, a pull is one
-# ``v`` that goes back through the whole function, and here the whole function is the
-# street. In a pull of ``jacrev(street)`` there is a single 1, for one house, and zeros for
-# all the others, and the zeros go back through the street as well. With ``vmap`` all houses
-# have their 1 in the same ``v``: there is one ``v`` for the heat of all houses, and one for
-# their fuel. Each pull costs as much as before. What we save is the pulls that carry zeros.
+# Two. In the first pull every house has the price 1 for its heat, and in the second every
+# house has it for its fuel. The pulls of ``jacrev(street)`` have a single 1 each, for one
+# house. All the other prices are zeros, which go back through the street as well. So the
+# two pulls do all that those 2000 do, and ``vmap(jacrev(house))`` takes these same two.
+#
+# Rows of two houses at once
+# --------------------------
+#
+# In the picture are two of the houses, and ``v`` has a single 1. Which ``v`` shows the fuel
+# rows of both houses at once? And can you see the heat row of house 0 beside the fuel row
+# of house 1?
+
+names = [f"house {b}, stove {k}" for b in (0, 1) for k in (1, 2, 3)]
+first = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
+pullback.live(street, X[:2], first, rows=rows[:4], columns=names)
+
+# %%
+# .. dropdown:: Answer
+#
+#    ``[0, 1, 0, 1]`` for the fuel rows, and ``[1, 0, 0, 1]`` for the mixed pair. In each
+#    column only one house has numbers, so the rows of two houses never get added up.
+#
+# A step for every house
+# ----------------------
 #
 # Now every house can have its step. ``pinv`` takes a batch of tables as well. It returns
 # four tables of shape ``(3, 2)``, and ``@`` multiplies each of them by what is missing:
@@ -126,15 +152,8 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 # can take over from another at a much lower price. It needs the longest step, and on a long
 # way the rates change most. All four houses are as warm as they were.
 #
-# Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
-# its argument holds one house only, which cannot look at another. Some functions ``vmap``
-# refuses, with an error. It runs the function once for all houses, so no ``if`` may look at
-# a value, which can be different from house to house. Nor may PyTorch draw random numbers
-# in it, or write into a new tensor from ``torch.zeros``, which has room for one house only.
-# (:ref:`answers-vmap` has a way out for each.)
-#
-# A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
-# Dropout. ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take:
+# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
+# ``(3,)``, which linear layers take:
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -142,43 +161,38 @@ of_network = torch.func.vmap(torch.func.jacrev(network))(X)
 of_network.shape
 
 # %%
+# .. dropdown:: If ``vmap`` refuses your function
+#
+#    ``vmap`` runs the function once for all houses. So an ``if`` may not look at a value,
+#    which can be different from house to house. You see the error below. With
+#    ``torch.where(x.sum() > 5, x**2, x)`` in place of the ``if``, it works.
+#    :ref:`answers-vmap` has a way out for this and for the other cases, such as Dropout in
+#    training.
+
+
+def decides(x):
+    return x**2 if x.sum() > 5 else x
+
+
+try:
+    torch.func.vmap(torch.func.jacrev(decides))(X)
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
+
+# %%
 # If you only have the batched function
 # -------------------------------------
 #
 # Sometimes you cannot take the function apart, and all you have is something like
-# ``street``, which turns a batch into a batch. As long as it treats each sample by itself,
-# two pulls are enough again. The trick is that of part 1 (:ref:`ones`), with
-# one call for each output.
-#
-# .. predict::
-#    :item: 2
-#    :for: the row of house 2
-#    :wrong: settings: These are the settings. The fuel rises at the rate of twice the
-#          setting.;
-#       heat: This is the row of the heat.;
-#       all houses: Here the rows of all four houses are added up. Each keeps a row of its
-#          own in X.grad.;
-#       squares: These are the squares. The fuel rises at the rate of twice the setting.;
-#       one before: This is the row of the second house. Counted from 0, house 2 is the
-#          third.;
-#       mean: This would be the row for the mean of the four. It was the sum.
-#
-#    We add up the fuel of all four houses, and take the gradient of this *sum* with respect
-#    to ``X``. House 2 is the third one, with its stoves at 4, 1 and 1. Which three numbers
-#    stand in its row?
+# ``street``, which turns a batch into a batch. Then take the two pulls yourself. A price of
+# 1 for the fuel of every house is the gradient of the *sum* of their fuels, as it was for
+# the curves of part 1 (:ref:`ones`). So we take the gradient of this sum, and then of the
+# sum of the heats:
 
 leaf = X.clone().requires_grad_()  # a copy of X to start from
 Y = street(leaf)
-(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf, retain_graph=True)
-fuel_rows
-
-# %%
-# It is ``[8, 2, 2]``, the fuel row of house 2 alone. The other houses are in the sum, but
-# the stoves of house 2 change nothing in it but the fuel of house 2. So one pull has given
-# us the fuel rows of all four houses. A second one gives the heat rows. Stacked, they are
-# the four tables:
-
-(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf)
+(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf, retain_graph=True)
+(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf)
 by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
 torch.equal(by_sums, tables)
 
@@ -190,12 +204,14 @@ by_package = pullback.jacobian(street, X, batched=True)
 torch.equal(by_package, tables)
 
 # %%
-# When the samples are not independent
-# ------------------------------------
+# .. dropdown:: If one sample looks at another
 #
-# Everything in the last section depends on "each sample by itself". Now the street has
-# one supplier, and we ask which *share* of the total each house has. The function has to
-# see all houses, so ``vmap`` cannot be used. And the sum?
+#    The sums are right only if each sample is treated by itself. You know two functions
+#    that do otherwise from :ref:`when-ones-mislead`: shares of a total, and BatchNorm in
+#    training. Then a sum adds up the effects of a house on all houses. Below, the rate at
+#    which house 0 changes its own share of the heat is hidden in this way, because the
+#    shares of the others fall as its own rises. ``pullback.jacobian`` with ``batched=True``
+#    tests for it, and raises an error.
 
 
 def shares(X):
@@ -204,53 +220,23 @@ def shares(X):
 
 
 (by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
-all_shares = torch.func.jacrev(shares)(X)
-own = all_shares[0, 0, 0]  # the share of house 0 in the heat, by its own three stoves
-print(f"largest rate of house 0, by the sum: {by_sum[0].abs().max():.4f}")
-print(f"in truth, of its own share:          {own.abs().max():.4f}")
-
-# %%
-# The sum gives zero, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
-# 0 raises its own share, and lowers the other three shares by as much altogether. The sum
-# adds up all four. Samples *mix* where an output of one depends on an input of another.
-# Then only the full Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of
-# each house on itself, take the blocks on its diagonal.
-#
-# The most common function that mixes samples is BatchNorm in training. It normalises each
-# sample with the mean of the whole batch. In ``eval()`` mode it uses the mean that it has
-# collected, unless it was told to collect none, and the samples are independent again.
-# :func:`pullback.mixing` tells whether a function mixes, beyond rounding, and
-# ``pullback.jacobian`` with ``batched=True`` tests for it, and raises an error:
-
+own = torch.func.jacrev(shares)(X)[0, 0, 0]  # of house 0, by its own three stoves
+print(f"by the sum: {by_sum[0].abs().max():.4f}, in truth: {own.abs().max():.4f}")
 try:
     pullback.jacobian(shares, X, batched=True)
 except ValueError as error:
     print(str(error).split(":")[0])
 
 # %%
-# Below are two houses of the street, and a table with two empty blocks. Can you move
-# anything that fills them?
-
-pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
-
-# %%
-# .. dropdown:: Answer
-#
-#    No. An entry of these blocks says how one house reacts to a stove of the other, and no
-#    formula of a house contains the stoves of another.
-#
 # .. admonition:: Remember
 #
-#    - Call the number of samples ``B``, and let each have ``m`` outputs and ``n``
-#      inputs. Then the Jacobian of the batch has shape ``(B, m, B, n)``. If the samples
-#      are independent, at most one in every ``B`` entries can be different from zero.
-#    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives
-#      ``(B, m, n)`` from ``m`` pulls. In ``f``, no ``if`` may look at a value, nothing may
-#      be drawn at random, and nothing written into a new tensor from ``torch.zeros``.
-#    - For a batched function of independent samples, sum each output over the batch. The
-#      gradients of the ``m`` sums hold all tables.
-#    - If the samples look at one another, this sum adds up a sample's effects on all of
-#      them.
+#    - Let each of ``B`` samples have ``m`` outputs and ``n`` inputs, and be treated by
+#      itself. Then the Jacobian of the batch, of shape ``(B, m, B, n)``, holds ``B`` tables
+#      and otherwise zeros.
+#    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives the
+#      tables, in shape ``(B, m, n)``, from ``m`` pulls.
+#    - If you have only the batched function, sum each output over the batch. The gradients
+#      of the ``m`` sums hold all tables.
 #
 # .. predict:: Try it
 #    :expects: shape
@@ -319,10 +305,6 @@ no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
 assert pullback.mixing(no_memory, X)
 
 
-def decides(x):
-    return x**2 if x.sum() > 5 else x
-
-
 def writes(x):
     y = torch.zeros(2)
     y[0], y[1] = house(x)
@@ -336,8 +318,13 @@ for refusing in (decides, torch.nn.Dropout(), writes):
     except RuntimeError:
         refused += 1
 assert refused == 3
+mended = torch.func.vmap(torch.func.jacrev(lambda x: torch.where(x.sum() > 5, x**2, x)))(X)
+torch.testing.assert_close(mended, torch.stack([torch.diag(2 * x) for x in X]))
+torch.testing.assert_close(in_two, tables.repeat(250, 1, 1))
+_, pull = torch.func.vjp(street, X[:2])
+mixed = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+assert torch.equal(pull(mixed)[0], torch.stack([tables[0, 0], tables[1, 1]]))
 
-thousand = X.repeat(250, 1)
 guesses = {  # wrong ones, of which the boxes above say what they are
     "without vmap": street(thousand).numel(),
     "houses": len(thousand),
@@ -347,12 +334,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "fuel before": before[:, 1],
     "first stove": X[:, 0],
     "least of all": -before[:, 1],
-    "settings": X[2],
-    "heat": heat_rows[2],
-    "all houses": fuel_rows.sum(0),
-    "squares": X[2] ** 2,
-    "one before": fuel_rows[1],
-    "mean": fuel_rows[2] / 4,
     "both outputs": tables.shape,
     "one house": X[0].shape,
     "fuel of each": Y[:, 1].shape,

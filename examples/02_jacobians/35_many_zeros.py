@@ -1,7 +1,7 @@
 r"""
 .. _a-jacobian-of-zeros:
 
-A Jacobian with many zeros, from a few pushes
+A Jacobian with many zeros, from fewer pushes
 =============================================
 
 A program simulates a building, a long corridor of a thousand rooms, and takes a minute for
@@ -9,9 +9,8 @@ one push through it. At which temperatures does the corridor settle? Newton's me
 find them (it moved our stoves in :ref:`hitting-targets`). As we wrote it, it takes the
 whole :term:`Jacobian` at every step, which is a thousand pushes, or most of a day. But
 nearly all of the table is zero, because a room reacts only to itself and to its two
-neighbours. If we know where the zeros are, a few pushes are enough, and a few minutes. We
-look at this with a small model of the corridor. The model is a single line of arithmetic,
-which would not need the method. It is there for you to see how the method works.
+neighbours. Can we do with fewer pushes, if we know where the zeros are? We try it in a
+model of the corridor that is small enough to see every number.
 """
 
 # %%
@@ -101,21 +100,21 @@ plan = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(plan)
 
 # %%
-# We can do this by hand. The drawing counts the colours from 1, and Python counts them from
-# 0, as it counts the rooms. Then the colour of a room is the remainder when its number is
-# divided by 3. For each colour we take one push, with a 1 in ``u`` for every column of that
-# colour:
+# We can do this by hand. Rooms have the same colour if their numbers leave the same
+# remainder when they are divided by 3. For each colour we take one push, with a 1 in ``u``
+# for every column of that colour:
 
 colour = torch.arange(6) % 3
 for c in range(3):
     u = (colour == c).float()
-    print(f"colour {c}:", torch.func.jvp(corridor, (T,), (u,))[1])
+    print(f"rooms {c} and {c + 3}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# Now the numbers have to go back to their places. Take row 2 and column 3. The column has
-# the colour 0, so we look at the push of colour 0. The row is 2, so we look at place 2 of
-# this push, counting from 0. There stands a 2, as it should. The column tells which push,
-# and the row tells the place in it. The function does this for a corridor of any length:
+# Now the numbers have to go back to their places. Which number belongs into row 3 and
+# column 5, counted from 0? The place is not filled, so it is 0. And into row 5 and column
+# 5? **The column tells which push:** column 5 was in the push of rooms 2 and 5. **The row
+# tells the place in it:** at place 5 of this push stands −12, and this is minus twice the
+# temperature of room 5. The function does this for a corridor of any length:
 
 
 def from_pushes(T):
@@ -230,16 +229,20 @@ pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off t
 colours(pattern)
 
 # %%
-# Move a temperature in the six rooms. Which numbers of the table change?
+# Below are the six rooms, and ``u`` pushes the columns of one colour together. Which other
+# ``u`` with two ones lets you read off both columns? And move a temperature: which numbers
+# of the table change?
 
-pullback.live(corridor, T)
+rooms = [f"room {i}" for i in range(6)]
+pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns=rooms)
 
 # %%
 # .. dropdown:: Answer
 #
-#    Only one, on the diagonal: :math:`-2T` of the room that you moved. The ones and twos
-#    beside the diagonal stay, since a room takes a fixed share from its neighbours, and the
-#    zeros stay wherever you move.
+#    Two rooms that are at least three apart, such as 0 and 3, 0 and 4, or 1 and 5. Of the
+#    table only one number changes, on the diagonal: it is minus twice the temperature of
+#    the room that you moved. The ones and twos beside the diagonal stay, since a room takes
+#    a fixed share from its neighbours, and the zeros stay wherever you move.
 #
 # .. admonition:: Remember
 #

@@ -5,13 +5,11 @@ The Jacobian with respect to the parameters of a network
 ========================================================
 
 A small network has learned to predict the heat and the fuel of our house. For one setting
-of the stoves it predicts too little fuel, while the heat is fine. We could raise every
-prediction of fuel by what is missing here. Then this one is right, and the others, which
-were right on average, are all too high. Is there a change of the weights inside the network
-that does less harm? It has to raise the fuel and leave the heat alone. These are two
-targets again, as in :ref:`hitting-targets`. So we need a :term:`Jacobian`, and this time
-its inputs are the weights. People make such a change to correct one fact in a trained model
-without training it again.
+of the stoves it predicts 0.7 units of fuel too little. You want to correct this one
+prediction, and spoil the others as little as you can. People have this wish with large
+models, too: one fact is wrong, and nobody wants to train the model again. Which weights do
+you change, and by how much? The answer is a step that hits targets, as in
+:ref:`hitting-targets`. But here the inputs of the :term:`Jacobian` are the weights.
 """
 
 # %%
@@ -37,44 +35,78 @@ for _ in range(200):
     optimizer.step()
 
 # %%
-# The network knows the house from a hundred settings. This is what it predicts for ours:
-
-x = torch.tensor([1.0, 2.0, 3.0])
-print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
-
-# %%
-# The heat is nearly right, and about 0.7 of fuel is missing.
-#
-# The quick repair is this: the last layer adds a bias to the fuel, and we raise it by what
-# is missing here. But the bias is the same number at every setting, so the fuel rises by
-# about 0.7 at all of the hundred settings. Let us look at the hidden layer instead. Its
-# three units react to some settings more than to others. If we change their weights, some
-# predictions move more and others less, and the harm may be smaller.
-#
-# We could also go on training, on this one setting alone. With enough small steps of
-# training we shall arrive at nearly the same weights. The table leads there in one step,
-# and it says beforehand which other predictions will move. We shall measure all of it.
-#
-# The hidden layer has nine weights. For each of them we have to know how fast it moves heat
-# and fuel. (We leave its three biases as they are.)
-#
-# One layer with a pencil
-# -----------------------
-#
-# First take a single linear layer with two outputs. It computes ``weight @ x + bias``. With
-# :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
-#
-# .. math::
-#
-#    y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3+b_1.
-#
-# How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of the
-# first stove, so the rate is 1. The other weights of this row have the rates 2 and 3. The
-# first row of the weight does not occur, so its rates are 0. ``jacrev`` finds the same. It
-# differentiates with respect to the *argument* of a function, so we make the weight the
-# argument. (The bias changes no rate, and we leave it out.)
+# The network has learned from a hundred settings. ``measured`` holds the heat and the fuel
+# that the house really had at each of them. We want to change the weights, so we need a
+# function that takes them as an argument. ``functional_call`` makes one from almost any
+# module. It runs the module with the parameters that you hand it, and afterwards puts the
+# module's own parameters back:
 
 from torch.func import functional_call, grad, jacrev, jvp, vmap
+
+weights = {name: p.detach() for name, p in net.named_parameters()}
+
+
+def network(weights, x):
+    return functional_call(net, weights, (x,))
+
+
+x = torch.tensor([1.0, 2.0, 3.0])
+print("predicted:", network(weights, x).round(decimals=2), " true: heat 6, fuel 14")
+
+# %%
+# The quick repair is to raise one number. The last layer adds a bias to the fuel, and we
+# raise this bias by what is missing. How much harm does that do? We measure the harm as an
+# error: by how much are the predictions at the hundred settings wrong, on average?
+
+
+def error(weights):
+    return (network(weights, settings) - measured).abs().mean(0)
+
+
+missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
+quick = {**weights, "2.bias": weights["2.bias"] + missing}
+for name, w in {"before": weights, "bias": quick}.items():
+    heat, fuel = error(w)
+    print(f"{name}: error of the heat {heat:.3f}, of the fuel {fuel:.3f}")
+
+# %%
+# It adds 0.12 to the average error of the fuel. The bias raises the fuel by the same amount
+# at all settings, whether more is needed there or not. The units of the hidden layer react
+# to some settings more than to others. If we change their weights instead, the harm may be
+# smaller. Many such changes correct our prediction, and we look for the shortest of them.
+#
+# A block for each parameter
+# --------------------------
+#
+# For that we have to know how fast each weight moves heat and fuel at our setting. This is
+# a Jacobian. ``jacrev`` differentiates with respect to the first argument, here the
+# dictionary of weights. It returns a dictionary, too, with a piece of the table, called a
+# *block*, for each parameter:
+
+blocks = jacrev(network)(weights, x)
+for name, block in blocks.items():
+    print(f"{name}: parameter {tuple(weights[name].shape)}, block {tuple(block.shape)}")
+
+# %%
+# The number in a name is the position in ``Sequential``: 0 is the hidden layer and 2 the
+# last one. (SiLU, at position 1, has no parameters.) The shape of a block is
+# ``y.shape + parameter.shape``, as in :ref:`tensors-in-tensors-out`. First comes the
+# prediction, heat or fuel, and then the place in the parameter. For example,
+# ``blocks["0.weight"][1]`` says how fast the fuel reacts to each of the nine hidden
+# weights.
+#
+# .. dropdown:: The block of a single layer, with a pencil
+#
+#    A linear layer with two outputs computes ``weight @ x``, if we leave out the bias. With
+#    :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
+#
+#    .. math::
+#
+#       y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3.
+#
+#    How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of
+#    the first stove, so its rate is 1. The other two weights of this row have the rates 2
+#    and 3. The first row of the weight does not occur, and its rates are 0.
 
 
 def one_layer(weight):
@@ -85,76 +117,20 @@ of_weight = jacrev(one_layer)(torch.ones(2, 3))
 of_weight[1]
 
 # %%
-# Here is a layer whose six weights you can move, as you moved the stoves. Does the table
-# change?
-
-import pullback
-
-pullback.live(one_layer, torch.ones(2, 3), torch.tensor([0.0, 1.0]))
-
-# %%
-# .. dropdown:: Answer
-#
-#    No. A single layer only multiplies its weights by the settings and adds up, so the
-#    table holds the settings, wherever the weights are. In our network a curved function
-#    and another layer come after the hidden layer. There the table does change with the
-#    weights.
-#
-# A function of the weights
-# -------------------------
-#
-# The argument of ``net`` is ``x``, so ``jacrev(net)(x)`` is the table for the stoves. We
-# need a function whose argument is the weights. ``functional_call`` makes one from almost
-# any module. It runs the module with the parameters that you hand it, and afterwards puts
-# the module's own parameters back:
-
-weights = {name: p.detach() for name, p in net.named_parameters()}
-
-
-def network(weights, x):
-    return functional_call(net, weights, (x,))
-
-
-blocks = jacrev(network)(weights, x)
-list(blocks)
-
-# %%
-# ``jacrev`` takes the first argument, so this is the table for the weights. A dictionary
-# goes in and a dictionary comes out, with a piece of the table, called a *block*, for each
-# parameter. The number in a name is the position in ``Sequential``. Position 0 is the
-# hidden layer and position 2 the last one. Position 1 is the curved function SiLU, which
-# has no parameters.
-#
-# The last layer's weight has a row for each of the two predictions and a column for each of
-# the three units. So its block has :math:`2\cdot6=12` entries. Six of them are different
-# from zero, because the heat is computed with the first row of this weight only, and the
-# fuel with the second:
-
-last = blocks["2.weight"]
-print("shape:", tuple(last.shape), " not zero:", last.count_nonzero().item())
-
-# %%
-# The hidden layer is different, because both predictions use all of its units. Its weight
-# has a row for each unit and a column for each stove, and its block is of shape
-# ``(2, 3, 3)``. As in :ref:`tensors-in-tensors-out`, this is ``y.shape + parameter.shape``:
-# first the prediction, then the place in the weight. So ``blocks["0.weight"][1]`` says how
-# fast the fuel reacts to each of the nine weights, and it looks like the weight itself.
-#
 # The step that corrects the fuel
 # -------------------------------
 #
-# Here are all entries of this block, with a line for each unit and its three weights:
+# Here are the rates of the nine hidden weights, with a line for each unit and its three
+# weights, one for each stove:
 
 heat, fuel = blocks["0.weight"].round(decimals=2).numpy()
 for unit in range(3):
     print(f"unit {unit}: heat {heat[unit]}, fuel {fuel[unit]}")
 
 # %%
-# In each list the second rate is twice the first, and the third is three times the first,
-# up to rounding. The reason is the settings 1, 2 and 3. As in the single layer, each weight
-# of a unit is multiplied by a setting, and the rest of the network multiplies all three
-# rates by the same factor. Every one of these weights moves both predictions, so no single
-# one of them is the answer.
+# Every one of these weights moves both predictions. (The second rate in a list is twice the
+# first, and the third is three times the first, up to rounding, because the stoves are at
+# 1, 2 and 3, and each weight is multiplied by a setting.)
 #
 # We flatten the block into a table like that of the stoves, with two rows, and with nine
 # columns for the weights. ``pinv`` finds the shortest step, in all nine weights together,
@@ -173,7 +149,6 @@ for unit in range(3):
 #    which units do the three weights go up, and in which do they go down?
 
 table = blocks["0.weight"].flatten(1)
-missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
 step = (torch.linalg.pinv(table) @ missing).reshape(3, 3)
 print("missing:", missing.round(decimals=2))
 print("step for the first stove:", step[:, 0].round(decimals=3))
@@ -190,64 +165,97 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 # * *Unit 2* would raise the fuel, too. But it moves the heat most. Its weights go down a
 #   little, and this takes the additional heat away again.
 #
-# Now we try it in the real network:
+# Without unit 0
+# --------------
+#
+# Below are the three weights for the first stove, and a step ``u`` in these three. It
+# begins with 0.5 for unit 0, which brings most of the missing fuel and hardly any heat. Now
+# set unit 0 to 0 in ``u``. Can you bring in the missing 0.69 units of fuel with units 1 and
+# 2, and keep the heat as it is?
+
+import pullback
+
+
+def of_three(column):
+    changed = torch.cat([column[:, None], weights["0.weight"][:, 1:]], dim=1)
+    return network({**weights, "0.weight": changed}, x)
+
+
+names = {"rows": ["heat", "fuel"], "columns": ["unit 0", "unit 1", "unit 2"]}
+pullback.live(of_three, weights["0.weight"][:, 0], u=torch.tensor([0.5, 0, 0]), **names)
+
+# %%
+# .. dropdown:: Answer
+#
+#    Yes, with −0.5 for unit 1 and −0.1 for unit 2. But this step is about five times as
+#    long as ours, which spreads the work over all nine weights:
+
+other = torch.tensor([0.0, -0.5, -0.1])
+print("table says:", (table.reshape(2, 3, 3)[:, :, 0] @ other).round(decimals=2))
+print(f"length {other.norm():.2f}, of our step {step.norm():.2f}")
+
+# %%
+# Does it do less harm?
+# ---------------------
+#
+# Now we try our step in the real network, beside the quick repair. You may also think of a
+# third way, which is to go on training with this one setting alone. So we compare with
+# gradient steps of the same nine weights:
 
 
 def changed_by(step):
     return {**weights, "0.weight": weights["0.weight"] + step}
 
 
-print("before:", network(weights, x).round(decimals=2))
-print("after: ", network(changed_by(step), x).round(decimals=2))
-
-# %%
-# The heat is as before, to two digits, and the fuel is nearly 14. What has become of the
-# hundred settings that the network has learned from? We compare with the quick repair, and
-# with gradient steps of the same nine weights, on our setting alone:
-
-quick = {**weights, "2.bias": weights["2.bias"] + missing}
 wanted = network(weights, x) + missing
+loss = lambda change: ((network(changed_by(change), x) - wanted) ** 2).sum()
 
 
-def loss(change):
-    return ((network(changed_by(change), x) - wanted) ** 2).sum()
-
-
-def trained(steps):
+def trained(steps, rate):
     change = torch.zeros(3, 3)
     for _ in range(steps):
-        change = change - 0.003 * grad(loss)(change)
+        change = change - rate * grad(loss)(change)
     return changed_by(change)
 
 
-repairs = {"step": changed_by(step), "bias": quick}
-repairs |= {f"{steps} gradient steps": trained(steps) for steps in (10, 1000)}
-for name, changed in repairs.items():
-    moved = (network(changed, settings) - network(weights, settings)).abs().mean(0)
-    here = network(changed, x)
-    print(f"{name}: here heat {here[0]:.2f}, fuel {here[1]:.2f}")
-    print(f"    elsewhere heat moves by {moved[0]:.4f}, fuel by {moved[1]:.4f} on average")
+# %%
+# For each repair we print the prediction at our setting, and by how much heat and fuel are
+# wrong at the hundred settings. The last three are gradient steps, small or ten times as
+# large:
+
+ways = {"before": weights, "bias": quick, "step": changed_by(step)}
+ways["10 small"] = trained(10, 0.003)
+ways["10 large"] = trained(10, 0.03)
+ways["1000 small"] = trained(1000, 0.003)
+print("            heat   fuel    wrong by")
+for name, w in ways.items():
+    (heat, fuel), (of_heat, of_fuel) = network(w, x), error(w)
+    print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
 
 # %%
-# The step disturbs the other predictions of fuel a bit more than half as much as the bias
-# does, and it hardly touches those of heat. Ten gradient steps do nearly as well with the
-# fuel. But they raise the heat at our setting by 0.11, and elsewhere they move it about
-# fifty times as much as our step. A gradient follows the larger error, here that of the
-# fuel, and takes the heat along. It takes many more steps to bring the heat back. After a
-# thousand of them we are, as announced, nearly where the single step leads. What the table
-# saves is the way: there is no learning rate to choose, and with 0.03 instead of 0.003 the
-# gradient steps go wrong altogether. But the table holds only near the weights at which it
-# was taken. Suppose that ten times as much had been missing:
+# The step corrects the fuel nearly as well as the bias does, for less than half of the
+# harm: it adds 0.05 to the error of the fuel, and the bias 0.12. The heat stays right,
+# here and elsewhere.
+#
+# Ten gradient steps correct the fuel, too, but they spoil the heat. It is wrong by 0.09 now
+# at our setting, and its error elsewhere has grown by half. The gradient belongs to *one*
+# number, the loss, and in the beginning all of this loss is the fuel. So the heat is taken
+# along, and is brought back only later. With steps ten times as large, both predictions go
+# wrong altogether. After a thousand small steps, training has arrived at nearly the same
+# place as our one step.
+#
+# .. dropdown:: If much more is missing
+#
+#    The table holds near the weights at which it was taken. Suppose that ten times as much
+#    fuel had been missing, and that we take ten times the step. Both targets are missed, as
+#    you see below. Then go part of the way, compute the table again, and go on, as in
+#    Newton's method. (If you correct many predictions at once, this is called a
+#    *Gauss-Newton step*, see :ref:`gauss-newton`.)
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
 print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 
 # %%
-# Ten times the step misses both targets, and the fuel by more than two. For a correction
-# of that size, go part of the way, compute the table again, and go on, as in Newton's
-# method. (If you correct many predictions at once, this is called a *Gauss-Newton step*,
-# see :ref:`gauss-newton`.)
-#
 # .. dropdown:: For a network of your own
 #
 #    To change several parameters at once, flatten each of their blocks and put them side by
@@ -256,8 +264,31 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 #    (``flatten(1)`` is enough for a ``y`` with one dimension, like ours.) Then go on
 #    as above, and split the step into the parameters again.
 #
-# A shorter line
-# --------------
+# Which predictions will move?
+# ----------------------------
+#
+# We can also say beforehand which other predictions the step will move, if we have the
+# block of each setting. As in :ref:`one-jacobian-per-sample`, ``vmap`` takes the function
+# of one sample through a batch. Here the function has two arguments, and only ``X`` has a
+# dimension for the samples. ``in_dims`` says so, with ``None`` for the weights, which all
+# samples share, and 0 for the first dimension of ``X``:
+
+X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [3, 1, 1], [0, 0, 1]])
+each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
+print(each["0.weight"].shape)
+
+by_tables = each["0.weight"].flatten(2) @ step.flatten()
+by_network = network(changed_by(step), X) - network(weights, X)
+print("fuel, tables say:", by_tables[:, 1].round(decimals=2))
+print("fuel, network:   ", by_network[:, 1].round(decimals=2))
+
+# %%
+# The four samples come first, and then the block of each. The first sample is the setting
+# that we correct. Where all stoves are at 2, the step moves the fuel nearly as much. With
+# only the last stove at 1, it hardly moves the fuel.
+#
+# A shorter line that is wrong
+# ----------------------------
 #
 # .. predict::
 #    :label: block
@@ -283,40 +314,15 @@ print("block:", short["2.bias"].tolist())
 # zero, look for a misspelt name, such as ``"2.bais"``, which ``functional_call`` ignores
 # unless you pass ``strict=True``.
 #
-# For each sample of a batch
-# --------------------------
-#
-# Which other settings would our step disturb, and how much? We can tell without changing
-# the network, if we have the block of each setting. As in :ref:`one-jacobian-per-sample`,
-# ``vmap`` takes the function of one sample through a batch. Our function has two arguments
-# now, and only ``X`` has a dimension for the samples. ``in_dims`` says so, with ``None``
-# for the weights, which all samples share, and 0 for the first dimension of ``X``:
-
-X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [3, 1, 1], [0, 0, 1]])
-each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
-print(each["0.weight"].shape)
-
-by_tables = each["0.weight"].flatten(2) @ step.flatten()
-by_network = network(changed_by(step), X) - network(weights, X)
-print("fuel, tables say:", by_tables[:, 1].round(decimals=2))
-print("fuel, network:   ", by_network[:, 1].round(decimals=2))
-
-# %%
-# The four samples come first, and then the block of each. The first sample is the setting
-# that we correct. Where all stoves are at 2, the step moves the fuel nearly as much, and
-# with only the last stove at 1 it hardly moves it. (The sums over the batch do not work for
-# weights. All samples share them, so a sum would add up the rates of all samples.)
-#
 # .. admonition:: Remember
 #
-#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
-#      output, then the place in the parameter.
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
 #      ``jacrev`` and ``vmap``. A function that ignores this argument has a Jacobian of
 #      zeros.
-#    - With all blocks side by side, it is a table like any other, and ``pinv`` of it finds
-#      the shortest step of the parameters that hits your targets, as far as the table
-#      holds.
+#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
+#      output, then the place in the parameter.
+#    - Flattened, a block is a table like any other. ``pinv`` of it finds the shortest step
+#      of the weights that hits your targets, as far as the table holds.
 #
 # .. predict:: Try it
 #    :for: two rows of three
@@ -327,9 +333,9 @@ print("fuel, network:   ", by_network[:, 1].round(decimals=2))
 #       one row: This is its first row. The block looks like the weight, which has a second
 #          row.
 #
-#    Take the single linear layer. Its block for the first output is ``of_weight[0]``.
-#    Write it down for ``x = [0, 2, 3]``, where the first stove is off. Which of the six
-#    weights have no influence on any output now?
+#    A single linear layer computes ``weight @ x``, with a weight of shape ``(2, 3)``, at
+#    ``x = [0, 2, 3]``, where the first stove is off. Write down the block for the first
+#    output. Which of the six weights have no influence on any output now?
 #
 # .. dropdown:: Answer
 #
@@ -435,21 +441,23 @@ before, after = network(weights, x), network(changed_by(step), x)
 assert abs(after[0] - before[0]) < 0.005
 assert abs(after[1] - 14) < 0.05 < 0.5 < 14 - before[1] < 0.75
 assert not torch.allclose(network(changed_by(step), X[1]), network(weights, X[1]))
-known = network(weights, settings)
-harm = {n: (network(w, settings) - known).abs().mean(0) for n, w in repairs.items()}
-ten, thousand = (f"{steps} gradient steps" for steps in (10, 1000))
-assert 45 < harm[ten][0] / harm["step"][0] < 60
-assert 0.5 < harm["step"][1] / harm["bias"][1] < 0.6
-assert 0.1 < network(repairs[ten], x)[0] - before[0] < 0.12
-assert abs(network(repairs[ten], x)[1] - 14) < 0.05
-torch.testing.assert_close(network(repairs[thousand], x), wanted, atol=0.005, rtol=0)
-assert (harm[thousand] - harm["step"]).abs().max() < 0.02
-walked = repairs[thousand]["0.weight"] - weights["0.weight"]
+harm = {name: error(w) - error(weights) for name, w in ways.items()}
+assert 0.4 < harm["step"][1] / harm["bias"][1] < 0.5
+assert abs(harm["bias"][1] - 0.12) < 0.005
+assert abs(harm["step"][1] - 0.05) < 0.005
+assert abs(harm["step"][0]) < 1e-3
+assert abs(harm["bias"][0]) < 1e-6
+ten, thousand = ways["10 small"], ways["1000 small"]
+assert abs(harm["10 small"][1] - harm["step"][1]) < 0.005
+assert 1.5 < error(ten)[0] / error(weights)[0] < 1.6
+assert 0.1 < network(ten, x)[0] - before[0] < 0.12
+assert abs(network(ten, x)[0] - 6) > 0.085
+assert abs(network(ten, x)[1] - 14) < 0.05
+assert (network(ways["10 large"], x) - wanted).abs().max() > 5  # goes wrong
+torch.testing.assert_close(network(thousand, x), wanted, atol=0.005, rtol=0)
+assert (error(thousand) - error(ways["step"])).abs().max() < 0.005
+walked = thousand["0.weight"] - weights["0.weight"]
 assert (walked - step).norm() < 0.1 * step.norm()  # nearly the same weights
-change = torch.zeros(3, 3)
-for _ in range(10):
-    change = change - 0.03 * grad(loss)(change)
-assert (network(changed_by(change), x) - wanted).abs().max() > 5  # goes wrong
 missed = network(changed_by(10 * step), x) - (before + 10 * missing)
 assert missed[0] < -0.2
 assert missed[1] < -2  # ten times the step is too long for the table
@@ -470,8 +478,17 @@ assert torch.equal(of_ones, of_weight)  # the same at any weights
 changed = jacrev(network)(changed_by(10 * step), x)
 assert not torch.allclose(changed["0.weight"], blocks["0.weight"], rtol=0.1)
 assert not any(block.any() for block in short.values())
+last = blocks["2.weight"]  # heat uses its first row only, and fuel its second
 assert not last[0, 1].any()
 assert not last[1, 0].any()
+assert last.count_nonzero() == 6
+said = table.reshape(2, 3, 3)[:, :, 0] @ other
+torch.testing.assert_close(said, missing, atol=0.005, rtol=0)
+torch.testing.assert_close(step, torch.outer(step[:, 0], x), atol=1e-4, rtol=0)
+assert torch.equal(of_three(weights["0.weight"][:, 0]), network(weights, x))
+assert 4.5 < other.norm() / step.norm() < 5.5
+quickly = (network(quick, settings) - network(weights, settings))[:, 1]
+torch.testing.assert_close(quickly, missing[1].expand(100))  # the same everywhere
 assert blocks["0.weight"].shape == (2, 3, 3)
 ratio = blocks["0.weight"] / x
 torch.testing.assert_close(ratio, ratio[..., :1].expand(2, 3, 3))  # as 1, 2 and 3

@@ -67,9 +67,7 @@ W.grad
 #    \sum_b V_{bi}X_{bj}.
 #
 # This is what we did for :math:`W_{11}`: a *column* of ``V`` times a column of ``X``, entry
-# by entry, and added up. A product of two matrices can do this for all weights at once. But
-# ``@`` multiplies the *rows* of its left matrix by the columns of its right one. The rows
-# of ``V.T`` are the columns of ``V``, and so the product is ``V.T @ X``.
+# by entry, and added up. For all weights at once it is ``V.T @ X``.
 #
 # The input :math:`X_{bj}` is used once for each output ``i``, where it is multiplied by
 # :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of all inputs are
@@ -81,20 +79,24 @@ print(torch.equal(X.grad, V @ W.detach()))
 # %%
 # Both formulas agree with what ``backward`` computed, and no table appears in them.
 #
-# Below is the table that nobody needs. Its input is ``W``, the weights. Change the price
-# of a single output. Which weights earn more or less then?
+# Below is the table that nobody needs, with a row for each output and a column for each
+# weight. Change the price of a single output. Which weights earn more or less then?
 
 import pullback
 
-pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
+names = {
+    "rows": [f"Y[{b}, {i}]" for b in range(3) for i in range(2)],
+    "columns": [f"W[{i}, {j}]" for i in range(2) for j in range(2)],
+}
+pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 
 # %%
 # .. dropdown:: Answer
 #
-#    Only the weights in one row of ``W``, the row that makes this output. If its price
-#    rises by 1, each of them earns as much more as the input that it is multiplied by. Take
-#    the second output of the second sample. Its weights are :math:`W_{10}` and
-#    :math:`W_{11}`, and the inputs are 0 and 1, so only :math:`W_{11}` earns more.
+#    Only the weights in one row of ``W``, the row that makes this output. Take ``Y[2, 1]``,
+#    the second output of the last sample. It is made with :math:`W_{10}` and
+#    :math:`W_{11}`, which are multiplied by the inputs 3 and 1. If its price rises by 1,
+#    :math:`W_{10}` earns 3 more and :math:`W_{11}` earns 1 more.
 #
 # The work of a walk back
 # -----------------------
@@ -132,10 +134,24 @@ for size in (10, 100, 1000):
 # in the forward pass. So forward and back together take about three times the work of the
 # forward pass alone. For most other operations the factor is a different small number, no
 # matter how many inputs or outputs there are. (On a clock you will see other factors, since
-# memory has to be read as well: :ref:`cost-of-one-vjp`. And where a few rows are picked
-# from many, as in an embedding, the walk back fills the whole gradient, most of it with
-# zeros: :ref:`sparse-and-nested`.)
+# memory has to be read as well: :ref:`cost-of-one-vjp`.)
 #
+# .. dropdown:: An exception: a few rows, picked from many
+#
+#    ``many_rows[:2]`` takes two rows of a matrix. That is little work, however many rows
+#    there are. But the gradient looks like the matrix, and so the walk back writes the
+#    whole of it, nearly all zeros. An embedding, which looks up the rows of a few words in
+#    a large matrix, is such a case (:ref:`sparse-and-nested`).
+
+many_rows = torch.ones(1000, 4, requires_grad=True)
+two = many_rows[:2]
+two.sum().backward()
+print("taken:  ", two.numel())
+print(
+    "written:", many_rows.grad.numel(), " not zero:", many_rows.grad.count_nonzero().item()
+)
+
+# %%
 # A rule for each operation
 # -------------------------
 #
@@ -178,8 +194,10 @@ def kept_numbers(f, x):
 
 
 # %%
-# The rule for ``tanh`` needs the result: at a result :math:`t` the slope is
-# :math:`1-t^2`. The rule for a sum only copies what arrives, and needs nothing.
+# What a rule keeps is what stands in it, the inputs or the result. The rule for a square
+# contains its input, and that for ``tanh`` contains its result: where the result is
+# :math:`t`, the slope is :math:`1-t^2`. The rule for a sum only copies what arrives, and
+# keeps nothing.
 #
 # .. predict::
 #    :label: ten tanh
@@ -229,8 +247,7 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #      their way, and for the gradients. The kept values grow with the number of steps
 #      and with the size of the batch.
 #    - For a linear layer the walk back takes twice the work of the forward pass, if both
-#      input and weights need a gradient. For most layers it is a small multiple, but for an
-#      embedding of a few words it grows with the whole matrix of the embedding.
+#      input and weights need a gradient. For most layers it is a small multiple.
 #
 # .. predict:: Try it
 #    :for: the factor
@@ -265,6 +282,9 @@ small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
 one_price = torch.zeros(3, 2)
 one_price[1, 1] = 1
 assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
+last_price = torch.eye(6)[5].reshape(3, 2)  # of the second output of the last sample
+assert (last_price.T @ small).tolist() == [[0, 0], [3, 1]]
+assert (two.numel(), many_rows.grad.numel()) == (8, 4000)
 assert many.numel() ** 2 * 4 == 4e12  # four terabytes
 (of_squares,) = torch.autograd.grad(many**2, many, torch.ones_like(many))
 torch.testing.assert_close(of_squares, 2 * many.detach())

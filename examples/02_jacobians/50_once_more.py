@@ -148,12 +148,13 @@ Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first goes
-# through the fuel and gives ``g``. The second goes through all that was recorded in the
-# forward pass and in the first walk. For layers like those of :ref:`never-built`, it takes
-# a small multiple of the work of a forward pass, whatever their size. You can also push
-# ``u`` through the gradient, if you have it as a function. ``torch.func.grad`` makes one:
-# ``grad(fuel)`` takes what ``fuel`` takes, and returns the gradient. (:ref:`hvp` compares
-# the two ways, and has the operations for which one of them is missing or different.)
+# through the fuel and gives ``g``. The second is longer, because it starts at ``g``: it
+# goes back through the first walk, and from there through the fuel. For layers like those
+# of :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
+# their size. You can also push ``u`` through the gradient, if you have it as a function.
+# ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel`` takes, and returns the
+# gradient. (:ref:`hvp` compares the two ways, and has the operations for which one of them
+# is missing or different.)
 
 from torch.func import grad, jvp
 
@@ -175,7 +176,9 @@ except RuntimeError as error:
 
 # %%
 # In a call of ``autograd.grad``, only ``create_graph=True`` helps. A second
-# ``y.backward()`` walks back through the fuel again, and never through the gradient.
+# ``y.backward()`` walks back through the fuel again, and never through the gradient. (After
+# ``torch.compile``, with its usual backends, the second walk raises an error:
+# :ref:`compiled-second-derivative`.)
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -220,17 +223,23 @@ for create_graph in (False, True):
 # line. If you write such a penalty, compare the gradient with and without the penalty
 # once.
 #
-# Below is the gradient as a function of its own, and its table is the Hessian. Move the
-# first stove. Which entries of the table change?
+# When the first stove moves
+# --------------------------
+#
+# Below is the gradient as a function of its own. Its table is the Hessian, and ``u`` is our
+# plan. Move the first stove. Which entries of the table change? And at which setting of the
+# first stove does the plan change nothing in the rate of the second?
 
 gradient = torch.func.grad(fuel)
-pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
+pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 
 # %%
 # .. dropdown:: Answer
 #
 #    Two: the last entry of the second row, and the second entry of the last row. Both hold
-#    the setting of the first stove. Whatever you move, the table stays symmetric.
+#    the setting of the first stove. Whatever you move, the table stays symmetric. In the
+#    row of the second rate, *J u* is 2 minus this setting, so it is 0 where the first stove
+#    is at 2.
 #
 # .. admonition:: Remember
 #
@@ -240,8 +249,7 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
-#      without building the Hessian, unless the function went through ``torch.compile``
-#      (:ref:`compiled-second-derivative`).
+#      without building the Hessian.
 #    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
 #      rate is negative and the curvature positive, go ``-rate / curvature`` far, if the
 #      curvature stays about the same on the way.
@@ -298,6 +306,7 @@ assert step == 0.5
 assert curvature == u @ Hu == 2
 changed = hessian(fuel)(point + torch.tensor([1.0, 0.0, 0.0])) - H
 assert changed.nonzero().tolist() == [[1, 2], [2, 1]]
+assert (hessian(fuel)(torch.tensor([2.0, 2.0, 3.0])) @ u)[1] == 0
 
 (one,) = torch.autograd.grad(g, x, torch.tensor([0.0, 1.0, 0.0]), retain_graph=True)
 assert (one.tolist(), ones.tolist()) == ([3, 2, 1], [7, 6, 5])

@@ -60,7 +60,7 @@ one.shape
 
 import pullback
 
-pullback.live(lambda x: second(first(x)), x)
+pullback.live(lambda x: second(first(x)), x, rows=["second"])
 
 # %%
 # 2 · A narrow place
@@ -95,62 +95,63 @@ print("millions", [narrow / 1e6, wide / 1e6])
 # 3 · Four indices
 # ----------------
 #
-# .. predict:: Question
-#    :expects: shape
-#    :for: the shape
-#    :wrong: flattened: This is the flattened table.;
-#       input first: Outputs come first, and so it is Y.shape + X.shape.;
-#       one row: This is the table of one row of Y with one row of X.;
-#       without zeros: Here each row of Y meets its own row of X alone. The whole Jacobian
-#          holds the others, too, as zeros.;
-#       as B: This is the shape of B.
-#
-#    ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. What is
-#    the shape of the Jacobian of ``Y`` with respect to ``X``? Whatever ``B`` holds, how
-#    many of its entries can be different from zero?
-#
-# .. dropdown:: Answer
-#
-#    ``Y.shape + X.shape`` is ``(3, 2, 3, 4)``, with 72 entries. Row ``i`` of ``Y`` uses
-#    only row ``i`` of ``X``. That leaves three blocks of 2 by 4, which is 24 entries.
-#    (:ref:`tensors-in-tensors-out`, :ref:`one-jacobian-per-sample`)
+# ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. Somebody has
+# the :term:`Jacobian` of ``Y`` with respect to ``X``, and wants the gradient of ``Y[0, 1]``
+# from it. The line runs, and yet it does not look like ``X``:
 
 B = torch.arange(1.0, 9.0).reshape(4, 2)
-three = jacrev(lambda X: X @ B)(torch.ones(3, 4))
-three.shape
+J_of_X = jacrev(lambda X: X @ B)(torch.ones(3, 4))
+J_of_X[:, :, 0, 1]
 
 # %%
-# 4 · A thousand by ten
-# ---------------------
-#
 # .. predict:: Question
-#    :expects: choice
-#    :wrong: jacfwd, with a thousand pushes: jacfwd takes one push for each input, and there
-#          are ten.;
-#       jacrev, with ten pulls: jacrev takes one pull for each output, and there are a
-#          thousand.;
-#       jacrev, with a thousand pulls: jacrev does take a thousand pulls. jacfwd gives the
-#          same table from ten pushes.
+#    :item: 0
+#    :for: its first row
+#    :wrong: of the line: This is the first row of what the line returns. It says what the
+#          first row of Y does when X[0, 1] moves.;
+#       other column: This is the first row of the gradient of Y[0, 0].;
+#       row below: This is the second row of the gradient. Y[0, 1] uses the first row of X.;
+#       both columns: This adds up the gradients of Y[0, 0] and Y[0, 1].
 #
-#    You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
-#    of its entries is known to be zero. Which function do you try first, and how many pulls
-#    or pushes does it take?
-#
-#    - jacrev, with ten pulls
-#    - jacrev, with a thousand pulls
-#    - jacfwd, with ten pushes
-#    - jacfwd, with a thousand pushes
+#    What is it that this line returns? Which line gives the gradient of ``Y[0, 1]``, and
+#    which numbers stand in the first row of this gradient?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.func.jacfwd``, because it takes a push for each input, and there are ten.
-#    ``jacrev`` gives the same table from a thousand pulls. (:ref:`the-whole-jacobian`,
-#    :ref:`pushing-forward`)
+#    The Jacobian has shape ``Y.shape + X.shape``, and the line fixes the *last* two
+#    indices. So it says what all outputs do when ``X[0, 1]`` moves. For the gradient of an
+#    output you fix the *first* two: ``J_of_X[0, 1]``. Its first row is the second column of
+#    ``B``, ``[2, 4, 6, 8]``, and its other rows are 0. (:ref:`tensors-in-tensors-out`)
+
+three = J_of_X[0, 1]
+three
+
+# %%
+# 4 · A mean over a thousand outputs
+# ----------------------------------
+#
+# .. predict:: Question
+#    :label: walks
+#    :for: how many
+#    :wrong: pushes: This many pushes bring the whole table. You want the mean of its rows
+#          alone.;
+#       pulls: This many pulls bring the rows one by one. A pull can also add them up.;
+#       every entry: This is the number of rates. A pull or a push brings many of them.
+#
+#    A function takes 10 numbers to 1000. For each of the 10 inputs you want the *mean* of
+#    the rates at which it moves the 1000 outputs. How many pulls or pushes does that take?
+#    Which ``v`` or ``u`` do you pass?
+#
+# .. dropdown:: Answer
+#
+#    One pull. The mean of the rows is a weighted sum of them, and all weights are 1/1000.
+#    You do not need the whole table, for which ``jacfwd`` would take ten pushes.
+#    (:ref:`the-whole-jacobian`, :ref:`pushing-forward`)
 
 A = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
 at = torch.linspace(-1, 1, 10)
-four = jacfwd(lambda x: torch.tanh(A @ x))(at)
-print("columns:", four.shape[1])
+pulls = [torch.func.vjp(lambda x: torch.tanh(A @ x), at)[1](torch.full((1000,), 1 / 1000))]
+print("walks:", len(pulls))
 
 # %%
 # 5 · Two lengths
@@ -187,7 +188,7 @@ print("errors:", pushed)
 #    then nearly cancel. But as often as not, one is too long and the other too short. It is
 #    the *squares* that add up, and for this you need each entry by itself. The rows are
 #    ``[1, -1]`` and ``[1, 1]``, and both give the root of :math:`0.09+0.16`, which is 0.5.
-#    (:ref:`the-whole-jacobian`)
+#    (:ref:`how-far-off`)
 
 five = ((jacrev(of_lengths)(lengths) * error) ** 2).sum(1).sqrt()
 five
@@ -338,29 +339,39 @@ nine
 # 10 · The weights, for each sample
 # ---------------------------------
 #
+# A linear layer takes a batch of 64 samples to three outputs each. Somebody wants to know
+# how the outputs of each sample react to the weight of shape ``(3, 10)``. The sums over the
+# batch have worked for the inputs, so they are taken here, too:
+
+layer = torch.nn.Linear(10, 3)
+data = batch.detach()
+of_sums = [torch.autograd.grad(layer(data)[:, k].sum(), layer.weight)[0] for k in range(3)]
+torch.stack(of_sums).shape
+
+# %%
 # .. predict:: Question
 #    :expects: shape
 #    :for: the shape
-#    :wrong: one sample: This is for one sample. vmap puts the batch in front.;
+#    :wrong: one sample: This is the shape of the sums, and of the block of one sample. With
+#          vmap, the batch stands in front.;
 #       flattened weight: Here the weight is flattened. The block ends on the shape of the
 #          weight.;
 #       of the inputs: This is the Jacobian with respect to the inputs.;
 #       weight: This is the shape of the weight, for a single number.
 #
-#    A linear layer with a ``weight`` of shape ``(3, 10)`` takes a batch ``X`` of 64
-#    samples to ``Y`` of shape ``(64, 3)``. You take the Jacobian of each sample's three
-#    outputs with respect to the weight, with ``vmap``. What is its shape?
+#    What do these tables hold? What is the shape of the Jacobian that was wanted, and how
+#    do you get it?
 #
 # .. dropdown:: Answer
 #
-#    ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight. Sums over the
-#    batch cannot give them, because all samples share the weight.
-#    (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
+#    They hold the *sum* over all samples. Each sample has inputs of its own, but all of
+#    them share the weight, and so their rates get added up. With ``vmap``, the weight is an
+#    argument that all samples share, and the result is of shape ``(64, 3, 3, 10)``: the
+#    sample, the output, and the shape of the weight. (:ref:`one-jacobian-per-sample`,
+#    :ref:`with-respect-to-parameters`)
 
-layer = torch.nn.Linear(10, 3)
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
 predict = lambda params, x: functional_call(layer, params, (x,))
-data = batch.detach()
 ten = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
 ten.shape
 
@@ -565,9 +576,13 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 assert one.shape == (1, 3)
 torch.testing.assert_close(one, directly)
 assert [narrow, wide] == [4_000_000, 1_002_000_000]
-assert three.shape == (3, 2, 3, 4)
-assert three.count_nonzero() == 24
+assert J_of_X.shape == (3, 2, 3, 4)
+assert J_of_X.count_nonzero() == 24
+assert three[0].tolist() == [2, 4, 6, 8]
+assert not three[1:].any()
+four = jacfwd(lambda x: torch.tanh(A @ x))(at)
 torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
+torch.testing.assert_close(pulls[0][0], four.mean(0))
 off = of_lengths(lengths[:, None] + error[:, None] * torch.randn(2, 10_000))
 torch.testing.assert_close(off.std(1), five, rtol=0.03, atol=0)
 assert rates.tolist() == [2, 5]
@@ -585,6 +600,7 @@ torch.testing.assert_close(eight[colour[j], i], dense[i, j])
 torch.testing.assert_close(turn @ inputs, nine)  # linear, so a whole unit
 assert nine.tolist() == [5, 0]
 assert ten.shape == (64, 3, 3, 10)
+torch.testing.assert_close(ten.sum(0), torch.stack(of_sums))
 assert kept == [1_000_000, 1_000_000]
 import weakref
 
@@ -616,7 +632,6 @@ torch.testing.assert_close(moved, four @ plan)
 torch.testing.assert_close(worth, prices @ four)
 torch.testing.assert_close(change[[0, 500]], wish, atol=1e-3, rtol=0)
 
-outputs, columns = four.shape
 H = torch.func.hessian(f)(x.detach())
 unasked = []
 watch = lambda t: unasked.append(t.numel()) or t
@@ -629,15 +644,13 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "as the input": one[0].shape,
     "one product": [narrow / 2e6, 1000 * 1000 * 1000 / 1e6],
     "slow first": [wide / 1e6, narrow / 1e6],
-    "flattened": three.reshape(6, 12).shape,
-    "input first": three.permute(2, 3, 0, 1).shape,
-    "one row": three[0, :, 0].shape,
-    "without zeros": three.diagonal(dim1=0, dim2=2).movedim(-1, 0).shape,
-    "as B": B.shape,
-    "jacfwd, with ten pushes": columns == 10 < outputs,
-    "jacfwd, with a thousand pushes": columns == 1000,
-    "jacrev, with ten pulls": outputs == 10,
-    "jacrev, with a thousand pulls": outputs == 1000 < columns,
+    "of the line": J_of_X[:, :, 0, 1][0],
+    "other column": J_of_X[0, 0][0],
+    "row below": three[1],
+    "both columns": B.sum(1),
+    "pushes": four.shape[1],
+    "pulls": four.shape[0],
+    "every entry": four.numel(),
     "pushed": pushed,
     "all added": error.sum().expand(2),
     "squares added": (error**2).sum().expand(2),

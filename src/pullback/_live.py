@@ -42,7 +42,13 @@ from pullback._readers import SeeReaders
 from pullback._steps import script as steps_script
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
-from pullback.draw._products import alive, row_sentence, row_text
+from pullback.draw._products import (
+    alive,
+    column_sentence,
+    column_text,
+    row_sentence,
+    row_text,
+)
 from pullback.draw._svg import TINTS, Product, listed, minified, names_for
 
 LARGEST = 12  # outputs, and inputs, that a page can show side by side
@@ -59,6 +65,8 @@ class Live:
         y: The output, shape ``(m,)``.
         J: The Jacobian, shape ``(m, n)``.
         result: The product that ``y.backward(v)`` adds to ``x.grad``, shape ``(n,)``.
+        u: The tangent to start from, shape ``(n,)``.
+        way: Which product is shown first, ``"v"`` or ``"u"``.
         y_shape: Shape of y, m elements.
         x_shape: Shape of x, n elements.
         rows: Names of the outputs, m of them.
@@ -75,8 +83,11 @@ class Live:
         names: tuple[list[str], list[str]],
         program: dict[str, Any],
         graph: GraphDrawing | None = None,
+        u: Tensor | None = None,
     ) -> None:
         x, v, y, self.J, result = start
+        self.way = "v" if u is None else "u"
+        self.u = torch.eye(x.numel(), dtype=torch.int64)[0] if u is None else u.reshape(-1)
         self._f, self.program, self.graph = f, program, graph
         self.input = name_of_input(f)
         self.rows, self.columns = names
@@ -86,9 +97,9 @@ class Live:
     @property
     def fragment(self) -> str:
         """The picture as an HTML fragment, for a page that has the script."""
-        forward = self._product(self._unit(), self.J[:, 0])
         backward = self._product(self.v, self.result)
-        picture = alive(backward, forward, self.x, self.y, TALL, self.input)
+        pushed, name = self._pushed(), self.input
+        picture = alive(backward, pushed, self.x, self.y, TALL, name, self.way)
         numbers = {
             "program": self.program,
             **{name: [carried(n) for n in t.tolist()] for name, t in self._moved().items()},
@@ -101,14 +112,14 @@ class Live:
             "tints": TINTS,
             "input": self.input,
         }
-        result = listed(self.result.tolist())
         data = json.dumps(numbers, separators=(",", ":"))
         page = _asset("live.html")
         page = re.sub(r"(?<=<style>)[^<]*", lambda sheet: minified(sheet[0]), page)
         for place, text in {
             "{{data}}": escape(data, quote=False).replace("'", "&#39;"),
             "{{picture}}": picture.canvas.svg(self._in_words()),
-            "{{sentence}}": f"vᵀJ = {result}, added to {self.input}.grad",
+            "{{sentence}}": self._sentence(),
+            **{f"{{{{{way}}}}}": " checked" * (way == self.way) for way in "vu"},
             "{{graph}}": self.graph.fragment if self.graph else "",
         }.items():
             page = page.replace(place, text)
@@ -143,6 +154,8 @@ class Live:
             return tuple(t.detach().reshape(-1).clone() for t in shown)
 
     def __repr__(self) -> str:
+        if self.way == "u":
+            return column_text(self._pushed(), "J u")
         return row_text(self._product(self.v, self.result), "vᵀJ")
 
     def _repr_html_(self) -> str:
@@ -152,7 +165,10 @@ class Live:
         return [script(), steps_script()] if self.graph else [script()]
 
     def _in_words(self) -> str:
-        told = row_sentence(self._product(self.v, self.result), "vᵀJ")
+        if self.way == "u":
+            told = column_sentence(self._pushed(), "J u")
+        else:
+            told = row_sentence(self._product(self.v, self.result), "vᵀJ")
         x, y = listed(self.x.tolist()), listed(self.y.tolist())
         return f"At {self.input} = {x}, y = {y}. {told}"
 
@@ -161,11 +177,15 @@ class Live:
         return Product(weights.tolist(), J, result.tolist(), self.rows, self.columns)
 
     def _moved(self) -> dict[str, Tensor]:
-        return {"x": self.x, "v": self.v, "u": self._unit()}
+        return {"x": self.x, "v": self.v, "u": self.u}
 
-    def _unit(self) -> Tensor:
-        """Return the direction u to start from."""
-        return torch.eye(self.J.shape[1], dtype=torch.int64)[0]
+    def _pushed(self) -> Product:
+        return self._product(self.u, self.J @ self.u.to(self.J))
+
+    def _sentence(self) -> str:
+        if self.way == "u":
+            return f"J u = {listed(self._pushed().result)}, the change of y along u"
+        return f"vᵀJ = {listed(self.result.tolist())}, added to {self.input}.grad"
 
 
 def live(
@@ -176,6 +196,7 @@ def live(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     graph: bool = False,
+    u: Tensor | None = None,
 ) -> Live:
     r"""Show :math:`v^\top J` as a picture that lives: move x and v, and f answers.
 
@@ -210,17 +231,19 @@ def live(
         columns: Names of the inputs; ``x[0]``, ``x[1]``… when left out, or as f calls
             its argument.
         graph: Whether the graph of f is shown as well.
+        u: Tangent of exactly x's shape to start from. With it the picture begins with
+            :math:`Ju` instead of :math:`v^\top J`.
 
     Returns:
         A :class:`Live`: a picture in notebooks, a table in print; ``.html`` is a fragment
         for a page and ``.save(path)`` writes a page of its own.
 
     Raises:
-        TypeError: f is no function, x or v is no real floating point tensor, or f returns
-            something else than one real tensor.
-        ValueError: v does not have y's shape; x or y has none or more than 12 elements,
-            or is on the meta device; there are more or fewer names than rows or
-            columns; or the program is too large for a page.
+        TypeError: f is no function, x, v or u is no real floating point tensor, or f
+            returns something else than one real tensor.
+        ValueError: v does not have y's shape, or u not x's; x or y has none or more than
+            12 elements, or is on the meta device; there are more or fewer names than rows
+            or columns; or the program is too large for a page.
         RuntimeError: f changes x in place, or its result does not depend on x.
         NotImplementedError: f looks at values (``if x.sum() > 0``, ``.item()``), has
             shapes that depend on them (``x[x > 0]``), draws random numbers, has no
@@ -254,7 +277,8 @@ def live(
             _small_and_real("y = f(x)", y)
             if not y.requires_grad:
                 raise RuntimeError("f(x) does not depend on x; a function of x is needed")
-        v = _weights(v, y)
+        v = torch.ones_like(y) if v is None else _weights("v", v, "y = f(x)", y)
+        tangent = None if u is None else _weights("u", u, "x", leaf.detach())
         names = (
             names_for("rows", rows, "y", y.shape),
             names_for("columns", columns, name_of_input(f), x.shape),
@@ -270,23 +294,22 @@ def live(
         with torch.no_grad():
             J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
         start = (x.detach(), v, y.detach().clone(), J, result)
-        return Live(f, start, names, program, shown)
+        return Live(f, start, names, program, shown, tangent)
 
 
-def _weights(v: Tensor | None, y: Tensor) -> Tensor:
-    """Return v as it goes with y; ones if it was left out."""
-    if v is None:
-        return torch.ones_like(y)
-    if not isinstance(v, Tensor) or not v.is_floating_point():
-        kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else kind_of(v)
-        raise TypeError(f"v is {kind}; a real floating point tensor is needed")
-    check_readable("v", v)
-    if v.shape != y.shape:
+def _weights(name: str, weights: Tensor, whose: str, of: Tensor) -> Tensor:
+    """Return a v as it goes with y, or a u as it goes with x."""
+    if not isinstance(weights, Tensor) or not weights.is_floating_point():
+        is_tensor = isinstance(weights, Tensor)
+        kind = f"of dtype {weights.dtype}" if is_tensor else kind_of(weights)
+        raise TypeError(f"{name} is {kind}; a real floating point tensor is needed")
+    check_readable(name, weights)
+    if weights.shape != of.shape:
         raise ValueError(
-            f"v has shape {tuple(v.shape)} and y = f(x) has shape {tuple(y.shape)}; "
-            "exactly y's shape is needed"
+            f"{name} has shape {tuple(weights.shape)} and {whose} has shape "
+            f"{tuple(of.shape)}; exactly {whose[0]}'s shape is needed"
         )
-    return v.detach().to(y)
+    return weights.detach().to(of)
 
 
 def _recorded(

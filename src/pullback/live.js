@@ -278,7 +278,7 @@
     all("fieldset").forEach(e => e.hidden = false);
     form.dataset.ready = "";
     compute();
-    turn("v");
+    turn(form.querySelector("[type=radio]:checked").value);
   }
 
   // a saved page may have this script more than once; the first to run starts those so far

@@ -294,9 +294,15 @@ class Alive(NamedTuple):
 
 
 def alive(
-    rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float, name: str
+    rows: Product,
+    columns: Product,
+    x: Tensor,
+    y: Tensor,
+    tall: float,
+    name: str,
+    way: str = "v",
 ) -> Alive:
-    """Draw x above one J, and y beside it, with v and vᵀJ, and with u and J u hidden.
+    """Draw x above one J, and y beside it, with v and vᵀJ or u and J u, one hidden.
 
     The name is what f calls x.
     """
@@ -317,12 +323,18 @@ def alive(
     for part, names_end, up in ((by_v, -32 - least, 0.0), (by_u, -10.0, lift)):
         part.reach(names_end - longest, -28 - tall + up, longest, 0)
     shown = Canvas()
-    shown.parts = ['<g class="pb-by-v">', *by_v.parts, '</g><g class="pb-by-u" hidden>']
-    shown.parts += [*by_u.parts, '</g><g class="pb-x">', *above.parts, "</g>"]
-    left, top, wide, high = by_v.view
+    first, moved = by_v, ""
+    hidden = {"v": "", "u": " hidden"}
+    if way == "u":
+        first, moved = by_u, f' transform="translate(0 {lift:g})"'
+        hidden = {"v": " hidden", "u": ""}
+    shown.parts = [f'<g class="pb-by-v"{hidden["v"]}>', *by_v.parts, "</g>"]
+    shown.parts += [f'<g class="pb-by-u"{hidden["u"]}>', *by_u.parts, "</g>"]
+    shown.parts += [f'<g class="pb-x"{moved}>', *above.parts, "</g>"]
+    left, top, wide, high = first.view
     shown.reach(left + MARGIN, top + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
     matrix(shown, rows, least, tall)
-    return Alive(shown, {"v": shown.view, "u": by_u.view}, lift)
+    return Alive(shown, {"v": by_v.view, "u": by_u.view}, lift)
 
 
 def row_text(product: Product, result_name: str) -> str:
