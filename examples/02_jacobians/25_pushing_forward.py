@@ -202,7 +202,7 @@ def night(insulation):
 #    :for: the hour, counted from 0
 #    :wrong: warmest: Then the house is warmest, but both houses are as warm as each other.;
 #       coldest: By then both houses are cold, and the lead has melted away.;
-#       counted from 1: It is the sixth number. Counted from 0 this is another hour.
+#       one late: It is the sixth number. Counted from 0 this is another hour.
 #
 #    We insulate the house a little better. At the beginning of the night this makes no
 #    difference, since it is 20 degrees then in any case. At which hour is the house warmer
@@ -336,7 +336,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "how many": len(reaction),
     "warmest": temperatures,
     "coldest": -temperatures,
-    "counted from 1": warmer.roll(1),
+    "one late": warmer.roll(1),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")
