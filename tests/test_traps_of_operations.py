@@ -25,6 +25,8 @@ LABELS = torch.tensor([0, 2])
         (lambda y: nn.CrossEntropyLoss()(y, SCORES.softmax(1)), 0),
         (lambda y: nn.CrossEntropyLoss()(y.softmax(1) @ torch.eye(3), LABELS), 0),
         (lambda y: nn.BCELoss()(y.sigmoid(), torch.ones(2, 3)), 0),
+        (lambda y: nn.KLDivLoss(reduction="sum")(y.softmax(1), SCORES.softmax(1)), 1),
+        (lambda y: nn.KLDivLoss(reduction="sum")(y.log_softmax(1), SCORES.softmax(1)), 0),
         (lambda y: y.softmax(1).log_softmax(1).sum(), 0),  # no loss; it may be meant
     ],
 )

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from pullback import Live
 from pullback._live import script
+from pullback._live_operators import RULES
 from pullback._live_program import weight
 from pullback._live_recorder import named, written
 from pullback._torch import OpOverload, TorchDispatchMode, decomposition, pytree, schema
@@ -192,8 +193,7 @@ class Rounded(TorchDispatchMode):
             kept = {id(t) for t in written(func, args, kwargs)} or {id(args[0])}
         else:
             kept = set()
-            # backward of attention wants more than the output of its parts
-            if "attention" not in named(func) and (parts := decomposition(func)):
+            if named(func) not in ALONE and (parts := decomposition(func)):
                 with self:
                     out = parts(*args, **kwargs)
                 if out is not NotImplemented:
@@ -228,6 +228,12 @@ def _whole(t: Tensor) -> Tensor:
     return (t == t.round()) & (t.abs() < 2.0**53)
 
 
+#: What a page does not take apart, and attention, whose backward wants more than its parts
+#: give. GELU is: torch adds 1 to an erf there that is almost -1.
+ALONE = (RULES.keys() - {"gelu", "gelu_backward"}) | {
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+}
 #: Operations that compute nothing, or of which the outcome is one of a few.
 EXACT = {
     *("abs", "amax", "amin", "argmax", "argmin", "ceil", "clamp", "clamp_max", "clamp_min"),

@@ -287,8 +287,10 @@ def live(
             (result,) = torch.autograd.grad(
                 y, leaf, v, retain_graph=True, materialize_grads=True
             )
-        except (RuntimeError, TypeError):  # no derivative, torch.cond
-            _recorded(f, x, y.detach(), v, graph=graph)  # says on which line
+        except (RuntimeError, TypeError) as error:
+            lacks = isinstance(error, NotImplementedError | TypeError)  # as in torch.cond
+            if lacks or "implement" in str(error):
+                _recorded(f, x, y.detach(), v, graph=graph)  # says on which line
             raise
         program, shown = _recorded(f, x, y.detach(), v, graph=graph)
         with torch.no_grad():

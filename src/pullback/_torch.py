@@ -511,6 +511,18 @@ def given_to_loss() -> list[Tensor]:
     return [t for t in values if isinstance(t, Tensor)]
 
 
+def given_to_kl_div() -> Tensor | None:
+    """Return the input of the ``kl_div`` in which this runs.
+
+    It is under that name in its frame; without it, or elsewhere, none is known.
+    """
+    frame = next(frames_of("nn/functional.py"), None)
+    if frame is None or frame.f_code.co_name != "kl_div":
+        return None
+    given = frame.f_locals.get("input")
+    return given if isinstance(given, Tensor) else None
+
+
 def given_to_clip() -> list[Tensor]:
     """Return the tensors whose gradients are clipped, in the clipping in which this runs.
 

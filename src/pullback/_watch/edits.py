@@ -82,7 +82,8 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         fix = PARTS
     else:
         message = f"{writer.op} edited a tensor of shape {shape} in place {then_saved}"
-        fix = ROW if math.prod(writer.shape) < writer.room else EDIT
+        of_input = math.prod(writer.shape) < writer.room and part != "result"
+        fix = ROW if of_input else EDIT
     saved = f"{name} saved its {_part(part)}, of shape {shape}, at version {then}"
     yield Finding(
         rule="in-place",

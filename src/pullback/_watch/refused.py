@@ -24,10 +24,10 @@ NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
 LEAVES = 64  # of which the way is looked for
 AGAIN = (
-    "Detach what is carried into the next step, behind backward (state = state.detach()), "
-    "or what the first loss is not to train (D(fake.detach())); put losses that share a "
-    "part of the graph into one, (a + b).backward(). retain_graph=True is for passes that "
-    "are meant to go through the same numbers."
+    "Detach what is carried into the next step, behind backward (state = state.detach(), "
+    "of an LSTM both parts), or what the first loss is not to train (D(fake.detach())); "
+    "put losses that share a part of the graph into one, (a + b).backward(). "
+    "retain_graph=True is for passes that are meant to go through the same numbers."
 )
 WRITTEN = (
     "If what is written is a memory, write it without its graph: bank[i] = z.detach(). If "

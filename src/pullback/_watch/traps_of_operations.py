@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pullback._torch import functions_of, storage_key
+from pullback._torch import functions_of, given_to_kl_div, storage_key
 from pullback._watch.findings import Finding, Note
 from pullback._watch.frames import asked_by_package
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
@@ -104,6 +104,23 @@ def wrong_kind(log: Log, now: Moment) -> Found:
             "Give scores to cross_entropy and binary_cross_entropy_with_logits, which take "
             "the softmax and the sigmoid themselves, and log_softmax of them to nll_loss.",
             Note("made", maker.site, given),
+        )
+
+
+@after("probabilities-for-scores", "xlogy")
+def probabilities_for_logarithms(log: Log, now: Moment) -> Found:
+    """Probabilities where ``kl_div`` takes their logarithms."""
+    given = given_to_kl_div() if now.event.run == FORWARD else None
+    maker = log.makers.get(storage_key(given)) if given is not None else None
+    if given is None or maker is None or not given.requires_grad:
+        return
+    if maker.op in GIVES and maker.run == FORWARD:
+        yield trap(
+            "probabilities-for-scores",
+            now.event.site,
+            f"kl_div wants logarithms and gets the {GIVES[maker.op]}.",
+            "Give log_softmax of the scores to kl_div in the place of softmax.",
+            Note("made", maker.site, GIVES[maker.op]),
         )
 
 
