@@ -35,7 +35,7 @@ y
 #
 # .. predict::
 #    :for: x.grad
-#    :also: ones add up the rows; stays at zero
+#    :also: Ones add up the whole; stays at zero
 #    :wrong: own slopes: These are the slopes that we want, the diagonal of the table. Ones
 #          add up whole columns, and the other shares fall.;
 #       shares: These are the shares themselves. The question is how fast they rise.;
@@ -66,8 +66,9 @@ table
 # *lowers* the shares of the other two, at rates of 0.125 and 0.25. Ones add up the whole
 # column, and what arrives at the first radiator is :math:`0.375-0.125-0.25=0`.
 #
-# You may turn the radiators, and the sum under the table stays at zero. Which ``v`` shows
-# the first flat's own slope?
+# You may turn the radiators, and the sum under the table stays at zero.
+#
+# Which ``v`` shows the first flat's own slope in this picture?
 
 import pullback
 
