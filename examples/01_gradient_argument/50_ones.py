@@ -116,6 +116,12 @@ pullback.live(torch.square, torch.arange(1.0, 6.0))
 # .. predict::
 #    :item: 0
 #    :for: the first row of sides.grad
+#    :wrong: the sides: These are the sides. The area grows with each side at the rate of
+#          the other.;
+#       all rectangles: Here the gradients of all three areas are added up. Each rectangle
+#          has a row of its own.;
+#       area itself: This is the area. The question is how fast it grows with each side.;
+#       what goes in: Ones go in, as the prices of the three areas.
 #
 #    There are three rectangles, and the first has the sides 1 and 2. We pass three ones.
 #    What is in the first row of ``sides.grad``?
@@ -282,6 +288,10 @@ def neighbours(four):
 
 rows = torch.autograd.functional.jacobian(neighbours, four.detach())
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "the sides": sides[0].detach(),
+    "all rectangles": in_one_call.sum(0),
+    "area itself": areas[0].detach().expand(2),
+    "what goes in": torch.ones(2),
     "every row": torch.ones(5),
     "slopes": torch.tensor([2.0, 4.0, 6.0, 0.0, 0.0]),
     "third row": torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0]),

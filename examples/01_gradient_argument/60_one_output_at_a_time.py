@@ -142,6 +142,10 @@ table
 #
 # .. predict::
 #    :expects: v
+#    :wrong: cat alone: This asks what speaks for the cat. What speaks for the dog is not
+#          taken away.;
+#       both together: This adds up the two scores.;
+#       dog rather: This asks what speaks for the dog rather than for the cat.
 #
 #    Which ``v`` asks what speaks for the cat *rather than* for the dog?
 
@@ -306,6 +310,9 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
     torch.testing.assert_close(gradient, alone)
 
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "cat alone": torch.eye(2)[0],
+    "both together": torch.eye(2).sum(0),
+    "dog rather": torch.eye(2)[1] - torch.eye(2)[0],
     "first row": table[0],
     "second row": table[1],
     "rows apart": table,

@@ -67,6 +67,10 @@ v
 # .. predict::
 #    :item: 0
 #    :for: the first row of v
+#    :wrong: right mean: This is the v of the mean that was wanted, which divides by five.;
+#       plain sum: This is the v of the sum. The mean divides it by the number of entries.;
+#       mean of the row: This divides by the three pixels of the row. There are two rows.;
+#       losses themselves: These are the losses. v says how much each of them counts.
 #
 #    And the mean from above, ``(mask * losses).mean()``? How much does each pixel of the
 #    first row count there? All three have been measured.
@@ -86,6 +90,10 @@ v
 # .. predict::
 #    :item: 1
 #    :for: the second row of v
+#    :wrong: with the mask: This is the v if the mask is there. Without it, the last loss is
+#          the largest.;
+#       largest loss: 81 is the loss itself. v says how much it counts.;
+#       every loss: This is the v of the sum. The maximum depends on the largest loss alone.
 #
 #    Somebody trains on the worst pixel alone, with ``losses.max()``, and has forgotten the
 #    mask. The losses are ``[[1, 4, 1], [1, 9, 81]]``. What is in the second row of ``v``?
@@ -283,6 +291,13 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "sum": (mask * losses).sum().detach(),
     "without the mask": losses.mean().detach(),
     "of one row": ((mask * losses).sum() / 3).detach(),
+    "right mean": torch.autograd.grad(losses[mask > 0].mean(), losses)[0][0],
+    "plain sum": torch.autograd.grad((mask * losses).sum(), losses)[0][0],
+    "mean of the row": torch.autograd.grad(losses[0].mean(), losses)[0][0],
+    "losses themselves": losses[0].detach(),
+    "with the mask": torch.autograd.grad((mask * losses).max(), losses)[0][1],
+    "largest loss": torch.eye(3)[2] * losses.max().detach(),
+    "every loss": torch.autograd.grad(losses.sum(), losses)[0][1],
     "every measurement": shared,
     "not halved": 2 * six.grad,
     "halves": torch.full((6,), 0.5),
