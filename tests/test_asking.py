@@ -734,6 +734,22 @@ def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path):
         assert said in found
 
 
+def test_a_page_built_by_itself_says_what_cannot_be_read(tmp_path):
+    """``execution_pages`` is a path then; the others may lack their outputs."""
+    site = Site(tmp_path)
+    chosen = '\nexecution_pages = "docs/chosen.rst"\n'
+    value = """
+def setup(app):
+    app.add_config_value("execution_pages", "all", "")
+"""
+    write(tmp_path, {"docs/conf.py": CONF + chosen + value})
+    text = ":orphan:\n\n" + page(ASKED.format(":for: v"), "Nothing is printed.")
+    for name in ("index", "chosen", "other"):
+        (tmp_path / "docs" / f"{name}.rst").write_text(text)
+    site.build(fails=True)
+    assert re.findall(r"(\w+)\.rst:.*no output follows", site.said) == ["chosen"]
+
+
 BOXES = """\
 Text.
 

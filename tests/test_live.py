@@ -324,6 +324,7 @@ def test_opens_on_a_push(show):
     live.get_by_label("vᵀJ, backward").check()
     assert torch.equal(result(live), V @ J)
     assert 'transform="translate' not in pullback.live(sums, X, V).html
+    assert "At t = [1, 2, 3], y = " in pullback.live(lambda t: sums(t), X, u=u).fragment
     with pytest.raises(ValueError, match=r"u has shape .2,. and x has shape .3,.; exactly"):
         pullback.live(sums, X, V, u=V)
     with pytest.raises(TypeError, match="u is a list; a real floating point tensor"):
