@@ -114,17 +114,17 @@ print("x      ", x.grad)
 #       power alone: Here the price is multiplied by the power, 2, alone. The slope of a
 #          square is twice the setting.
 #
-#    Somebody writes the fuel of the third stove as ``s * s`` instead of ``s**2``. The
-#    setting is 3, and the price of the fuel is −3. Which price arrives at ``s``?
+#    Another stove is set to 5, and somebody writes its fuel as ``s * s`` instead of
+#    ``s**2``. The price of the fuel is −3. Which price arrives at ``s``?
 
-s = torch.tensor(3.0, requires_grad=True)
+s = torch.tensor(5.0, requires_grad=True)
 (s * s).backward(torch.tensor(-3.0))
 s.grad
 
 # %%
-# Not −9. The product hands −9 to its first factor and −9 to its second, and both of them
-# are ``s``. So two prices of −9 arrive, and together they make −18. The square gives the
-# same: its slope at 3 is 6, and :math:`-3\cdot6=-18`. Wherever a number is used several
+# Not −15. The product hands −15 to its first factor and −15 to its second, and both of them
+# are ``s``. So two prices of −15 arrive, and together they make −30. The square gives the
+# same: its slope at 5 is 10, and :math:`-3\cdot10=-30`. Wherever a number is used several
 # times, each use sends a price back to it, and all of them are added.
 #
 # The walk, step by step
@@ -267,7 +267,7 @@ np.testing.assert_array_equal(x.grad, by_walk)
 assert 3.99 < rate < 4
 assert through_squares[0] == -6
 assert turned.grad.tolist() == [14, 3, -8]
-assert s.grad == -18
+assert s.grad == -30
 
 again = torch.tensor(settings, requires_grad=True)
 squares, heat = again**2, again.sum()

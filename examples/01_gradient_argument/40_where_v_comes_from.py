@@ -4,7 +4,7 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-So far we have set the prices by hand. In a training loop nobody sets any, and yet some
+So far we have set most prices by hand. In a training loop nobody sets any, and yet some
 ``v`` arrives at the network in every step. Where does it come from? Once you know, you can
 do something that looks impossible: train through a renderer, a simulation or another
 person's computer, into which PyTorch cannot look at all.
@@ -19,7 +19,8 @@ person's computer, into which PyTorch cannot look at all.
 # the bill is :math:`\text{fuel}^2/7`. We write down what the heating is worth, and let
 # PyTorch differentiate all of it. ``worth(y)`` is a single number, so the call needs no
 # argument. On the way back to ``x`` the walk comes through ``y``, and a pair of prices
-# arrives there again. This time the walk has to find both of them itself.
+# arrives there, as with ``10 * heat - fuel`` on the first page. But now one of the two is
+# not written in the formula.
 #
 # .. predict::
 #    :value: 1
@@ -106,7 +107,9 @@ y_more.grad
 
 import pullback
 
-pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
+pullback.live(
+    lambda results: worth(results), y.detach(), rows=["worth"], columns=["heat", "fuel"]
+)
 
 # %%
 # .. dropdown:: Which price changes when

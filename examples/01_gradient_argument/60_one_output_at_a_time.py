@@ -163,7 +163,8 @@ pullback.draw.vjp([1, -1], table, rows=classes, columns=pixels, result_name="cat
 # In the next drawing you can change the pixels as well. The button *one-hot* goes from row
 # to row:
 
-pullback.live(network, picture.detach(), v, rows=classes, columns=pixels)
+rather = torch.tensor([1.0, -1.0])
+pullback.live(network, picture.detach(), rather, rows=classes, columns=pixels)
 
 # %%
 # .. dropdown:: All rows in one call
@@ -290,8 +291,8 @@ for one, cat, dog in zip(album.detach(), *answers, strict=True):
     assert cat.tolist() == [one[1], one[0], 0]
     assert dog.tolist() == [0, 0, 5]
 
-(rather,) = torch.autograd.grad(network(picture), picture, torch.tensor([1.0, -1.0]))
-assert rather.tolist() == [1, 3, -5]
+(for_the_cat,) = torch.autograd.grad(network(picture), picture, rather)
+assert for_the_cat.tolist() == [1, 3, -5]
 
 y = network(picture)
 y.retain_grad()

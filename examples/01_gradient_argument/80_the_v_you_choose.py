@@ -158,7 +158,9 @@ torch.equal(by_formula, weighted)
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
 # printed. The call with ``v`` is more careful: if the weights have another shape than the
-# losses, ``backward`` refuses, while the formula may broadcast them and go on.
+# losses, ``backward`` refuses, while the formula may stretch them until they fit and go on.
+# (The weights here are numbers that we have written down. :ref:`weights-from-the-model`
+# is about weights that the network computes.)
 #
 # Here are the three pixels at the top, for all of which 3 has been measured. The third is
 # too high by 1, and it pulls with 2. Move the estimate of the pixel at the edge until it
@@ -202,8 +204,7 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 #    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
 #      times, and 0 leaves it out, as long as its gradient is finite.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
-#      if the two have the same shape, and the weight does not depend on what you
-#      differentiate.
+#      if the two have the same shape, and the weights are fixed numbers.
 #    - A mean over a mask divides by the number of *kept* entries.
 #
 # .. predict:: Try it

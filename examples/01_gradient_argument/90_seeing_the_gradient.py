@@ -115,7 +115,8 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 # We go to the point with the longest arrow, and from there take eight steps of the same
 # length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
 # of these steps is made of two parts, one along the arrow and one across it. In a step that
-# is turned by 45 degrees, for example, each part is 0.71 times as long as the step:
+# is turned by 45 degrees, for example, the parts are the sides of a square whose diagonal
+# is the step, and each is 0.71 times as long as the step:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
@@ -144,7 +145,7 @@ pullback.draw.bars({"gain": gains}, names=turns)
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
-# - :math:`(0.01, 0)`, between the two, gains :math:`0.01\cdot3+0\cdot4=0.03`.
+# - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
 # It is the same with any rates :math:`a` and :math:`b`. The arrow is :math:`(a, b)`, the
 # direction across it is :math:`(-b, a)`, and a step in that direction gains a multiple of

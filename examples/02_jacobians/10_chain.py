@@ -237,9 +237,9 @@ torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 # %%
 # Below are the dials, the table of the whole, and what the dials earn. (The function is the
-# same, written in fewer steps, so that the drawing stays small. The ``x`` above the picture
-# are the two dials, and *Mv* is PyTorch's name for a matrix times a vector.) Turn one dial
-# up, and leave the other at 1. From which setting on does it cost money to turn it further?
+# same, written in fewer steps, so that the drawing stays small. *Mv* is PyTorch's name for
+# a matrix times a vector.) Turn one dial up, and leave the other at 1. From which setting
+# on does it cost money to turn it further?
 
 
 def installed(t):

@@ -7,7 +7,7 @@ How far off are the outputs?
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, too high as
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
 computes with measured numbers has this question. The answer takes the whole
-:term:`Jacobian`, and neither a pull nor a push can give it.
+:term:`Jacobian`, and no single pull or push can give it.
 """
 
 # %%

@@ -202,8 +202,8 @@ for _ in range(3):
 # say where the hand should be. In this part it will come back for a corridor of a thousand
 # rooms, and for the weights of a network.
 #
-# Now choose a step yourself. Below, ``x`` is the step, and beside the table you see heat
-# and fuel after it. ``u`` turns the first stove up and the third one down. With the heat at
+# Now choose a step yourself, above the table. Beside the table you see heat and fuel after
+# it. ``u`` turns the first stove up and the third one down. With the heat at
 # 6, how little fuel can the house burn? What does *J u* say there?
 
 swap = torch.tensor([1.0, 0.0, -1.0])
