@@ -6,6 +6,7 @@ import inspect
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -477,6 +478,18 @@ def test_given_to_clip():
         assert [t is x for t in found[0]] == [True]
     found = at_operation("relu", _torch.given_to_clip, torch.nn.functional.relu, X)
     assert found == [[]]
+
+
+def test_given_to_kl_div():
+    a, b = X.softmax(0), X.flip(0).softmax(0)
+    kl_div = torch.nn.functional.kl_div
+    for given in ((a, b), (a,)):  # by place, and the target by name
+        names = {} if len(given) == 2 else {"target": b}
+        found = at_operation(
+            "xlogy", _torch.given_to_kl_div, partial(kl_div, **names), *given
+        )
+        assert [t is a for t in found] == [True]
+    assert at_operation("xlogy", _torch.given_to_kl_div, torch.xlogy, a, b) == [None]
 
 
 def test_gradients_of_functional():

@@ -231,7 +231,7 @@
 
   function compareShape(text, asks, like, label) {
     const { numbers, shapes } = asks;
-    const name = text.replace(/\b(the|same|shape|as|that|of|like|it|is|has|looks)\b|['’]s\b|\.shape\b|[`.?]/gi, " ").trim();
+    const name = text.replace(/\b(the|same|shape|as|that|of|like|it|is|has|looks)\b|['’]s\b|\.shape\b|[\x60.?]/gi, " ").trim();
     const value = shapes[name] || understood(text.replace(/\b(rows?|columns?)\b/gi, " "), like, label);
     const typed = numbersOf(value);
     if (shapeOf(value).length > 1 || typed.some((n) => n < 0 || n % 1) || /\btensor\b/.test(text))

@@ -59,6 +59,7 @@ __all__ = [
     "function_of",
     "functions_of",
     "given_to_clip",
+    "given_to_kl_div",
     "given_to_loss",
     "gradients_of_functional",
     "has_compiler",
