@@ -63,7 +63,8 @@ points.grad.shape
 # for each point it has a pair of numbers, the rates at which the output grows with the
 # temperature and with the humidity. We draw each pair as an arrow, to the right as far as
 # the first rate says, and upwards as far as the second. All arrows are made smaller so that
-# they fit, and their colours say how long they really are.
+# they fit, and their colours say how long they really are. The dashed circle is that of the
+# town: inside it the windows are open.
 #
 # .. admonition:: Predict
 #
@@ -71,9 +72,11 @@ points.grad.shape
 #    in the middle, on the extreme days far outside, or in between?
 
 import pullback.plot
+from matplotlib.patches import Circle
 
 gradient = points.grad
 ax = pullback.plot.field(points.detach(), gradient, title="Where the output grows")
+ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
@@ -116,7 +119,8 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 # length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
 # of these steps is made of two parts, one along the arrow and one across it. In a step that
 # is turned by 45 degrees, for example, the parts are the sides of a square whose diagonal
-# is the step, and each is 0.71 times as long as the step:
+# is the step, and each is 0.71 times as long as the step. (``norm`` is the length of an
+# arrow, the root of the sum of its squares.)
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
@@ -191,18 +195,21 @@ for length in (0.01, 0.5, 3.0):
 # hill. Its arrow is short, and half a unit leads across the top and down the other side.
 # Steps of 3 fail at many more points, because they are longer than the circle is wide.
 #
-# Now move a point through the town's weather. Where do both rates vanish?
+# Now move a point through the town's weather. In the picture it stands where the arrow is
+# longest. Stay near the circle, with an output between 0.2 and 0.8. Can you find a day on
+# which the humidity makes almost no difference? And one on which the temperature makes
+# almost none?
 
 pullback.live(
     network, points[here].detach(), rows=["windows"], columns=["temperature", "humidity"]
 )
 
 # %%
-# .. dropdown:: Where they vanish
+# .. dropdown:: Two such days
 #
-#    Wherever the network is sure: far out, where the output is close to 0, and near the
-#    middle, where it is close to 1. At the top of the hill they are exactly zero, as the
-#    slope of a curve is at its highest point.
+#    The arrow points inwards, across the circle. To the right of the middle it points to
+#    the left, so at ``[1.3, 0.1]`` it is the temperature that counts. Below the middle it
+#    points upwards, so at ``[0, -1.2]`` it is the humidity.
 #
 # .. admonition:: Remember
 #
@@ -262,6 +269,12 @@ promised_gains = torch.stack(steps) @ gradient[here]
 torch.testing.assert_close(gains, promised_gains, rtol=0, atol=3e-4)
 assert round(angles[1].cos().item(), 2) == 0.71
 assert 1.5 < gradient[here].norm() < 1.53
+
+for day, counts in (([1.3, 0.1], 0), ([0.0, -1.2], 1)):
+    day = torch.tensor(day, dtype=torch.float64)
+    rates = torch.func.jacrev(network)(day)[0]
+    assert 0.2 < network(day) < 0.8
+    assert abs(rates[1 - counts]) < 0.05 * abs(rates[counts])
 
 step = 1e-6
 with torch.no_grad():

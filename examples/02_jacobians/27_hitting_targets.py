@@ -67,7 +67,7 @@ print("table says:", J @ downhill)
 # ---------------------
 #
 # So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
-# ``b`` times the row of the fuel. (Why only of rows? We shall see in a moment.)
+# ``b`` times the row of the fuel. (Why only of rows? You will see in a moment.)
 # We ask for each row: if it is the step, what does the table say about heat and fuel?
 #
 # ==========================  ===================  =====================
@@ -121,37 +121,68 @@ pullback.draw.vjp(weights, J, **names, result_name="step")
 print("table says:", J @ step)
 
 # %%
-# Why only rows?
-# --------------
+# Is it the only step?
+# --------------------
 #
-# There are other steps to the same targets. If the first stove goes up by 1, the second
-# goes down by 2 and the third goes up by 1, then heat changes by :math:`1-2+1=0` and fuel
-# by :math:`2-8+6=0`. As far as the table knows, such a movement does nothing at all. We
-# may add any amount of it to our step, and still hit both targets. Let us see how long the
-# steps are. The length of a step is the root of the sum of its squares, in code ``norm()``:
+# Suppose that the first and the third stove go up by 1 each. To keep the heat, the second
+# one has to go down by 2.
+#
+# .. predict::
+#    :label: fuel
+#    :for: the change of the fuel
+#    :wrong: up alone: This is what the first and the third stove add. The second one saves
+#          fuel.;
+#       second alone: This is what the second stove saves. The other two burn more.;
+#       one down: Here the second stove goes down by 1 only. Then the heat would not stay.
+#
+#    What does the table say about the fuel, when the stoves move like this?
 
 idle = torch.tensor([1.0, -2.0, 1.0])
-for amount in (0.0, 1.0, 2.0):
+heat, fuel = J @ idle
+print("heat:", heat)
+print("fuel:", fuel)
+
+# %%
+# The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
+# movement does nothing at all, and we call it *idle*. With three stoves and two outputs
+# there is always one. So our step is not the only one: we may add any amount of the idle
+# movement to it, and still hit both targets.
+#
+# Which of these steps is best? The table is right only near the place where it was
+# computed, so we want a short one. The length of a step is the root of the sum of its
+# squares, in code ``norm()``:
+
+for amount in (-1.0, 0.0, 1.0):
     other = step + amount * idle
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# The length only grows. Why? Multiply the idle movement by our step, entry by entry, and
-# add up. The sum is 0. (For each *row* it is 0, since the idle movement changes neither
-# heat nor fuel, and our step is made of rows.) Now look at the squared length of two arrows
-# :math:`a` and :math:`b` together:
+# Our own step, without any idle movement, is the shortest of the three. This is no
+# accident.
+#
+# Why a sum of rows is the shortest
+# ---------------------------------
+#
+# Multiply the idle movement by a row, entry by entry, and add up. The sum is 0 for each
+# row, because the idle movement changes neither heat nor fuel. Our step is made of rows, so
+# with our step the sum is 0, too: :math:`0.25\cdot1+0\cdot(-2)-0.25\cdot1=0`.
+#
+# Now add the two, entry by entry. With :math:`p` for our step and :math:`q` for the idle
+# movement, the squared length of the sum is
 #
 # .. math::
 #
-#    \sum_i(a_i+b_i)^2=\sum_i a_i^2+\sum_i b_i^2+2\sum_i a_ib_i
+#    \sum_i(p_i+q_i)^2=\sum_i p_i^2+\sum_i q_i^2+2\sum_i p_iq_i
 #
-# If the last sum is 0, the squares of the two lengths add up, as Pythagoras says of a right
-# angle. So an idle movement can only make our step longer.
+# The last sum is the one that is 0. So the squares of the two lengths add up, as Pythagoras
+# says of a right angle, and an idle movement can only make our step longer.
 #
-# Any other step that hits both targets is our step and an idle movement, since the
-# difference of the two changes nothing. So our step is the *shortest* of all steps that hit
-# the targets by the table. Short is what we want, because the table is right only near the
-# place where it was computed.
+# This holds for every step that hits both targets. Such a step is our step and an idle
+# movement, since the difference of the two changes nothing. So a sum of rows that hits the
+# targets is the *shortest* step that hits them, as far as the table knows.
+#
+# One call for all of this
+# ------------------------
 #
 # ``torch.linalg.pinv`` finds the same step in one call. ``J`` is a table that leads from a
 # step to the changes. ``pinv(J)`` is a table that leads back, from the changes that we want
@@ -273,6 +304,7 @@ square = jacrev(house)(torch.tensor([1.0, 2.0]))
 torch.testing.assert_close(torch.linalg.pinv(square), torch.linalg.inv(square))
 assert not (J @ idle).any()
 assert (weights @ J @ idle).abs() < 1e-6  # at right angles to it
+assert step @ idle == 0
 for amount in torch.linspace(-1, 1, 20):
     assert (step + amount * idle).norm() > step.norm()
 torch.testing.assert_close(house(at), torch.tensor([6.0, 13.0]))
@@ -320,6 +352,9 @@ for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.flo
 
 guesses = {  # wrong ones, of which the boxes above say what they are
     "nothing": (J @ idle)[0],
+    "up alone": J[1, 0] + J[1, 2],
+    "second alone": -2 * J[1, 1],
+    "one down": J[1] @ torch.tensor([1.0, -1.0, 1.0]),
     "fuel": (J @ downhill)[1].round(decimals=4),
     "undivided": -J[1].sum(),
     "third stove": downhill[2],

@@ -149,8 +149,11 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 
 # %%
 # It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
-# can take over from another at a much lower price. It needs the longest step, and on a long
-# way the rates change most. All four houses are as warm as they were.
+# can take over from another at a much lower price. To save a whole unit of fuel, it needs
+# the longest step of the four. And what is missed follows from the step alone: a stove that
+# goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
+# :math:`2xs`. It does not know the :math:`s^2`, and added up over the stoves, this is the
+# squared length of the step. All four houses are as warm as they were.
 #
 # A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
 # ``(3,)``, which linear layers take:
@@ -285,6 +288,7 @@ torch.testing.assert_close(saved[:, 0], torch.zeros(4), atol=1e-5, rtol=0)
 assert (saved[:, 1] > 0.5).all()
 assert (saved[:, 1] < 1).all()
 assert saved[:, 1].argmin() == 1 == steps.norm(dim=1).argmax()
+torch.testing.assert_close(1 - saved[:, 1], (steps**2).sum(1), atol=1e-5, rtol=0)
 for b in range(4):
     torch.testing.assert_close(tables[b] @ steps[b], missing, atol=1e-5, rtol=0)
 

@@ -33,13 +33,23 @@ print("rate along u:", (g @ u).item())
 # The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
 # same pattern. Along the plan, fuel falls at a rate of 1. And if we really go?
 
+import matplotlib.pyplot as plt
+
+sizes = torch.linspace(0, 1.5, 31)
 with torch.no_grad():
-    for size in (0.0, 0.5, 1.0, 1.5):
-        print(f"step {size}: fuel {fuel(x + size * u).item()}")
+    burnt = torch.stack([fuel(x + size * u) for size in sizes])
+    promised = fuel(x) + sizes * (g @ u)
+
+plt.plot(sizes, burnt, label="fuel")
+plt.plot(sizes, promised, "--", label="what the rate promises")
+plt.xlabel("size of the step along u")
+plt.title("The fuel along our plan")
+plt.legend()
+print("lowest:", burnt.min().item(), " at the start:", burnt[0].item())
 
 # %%
-# It falls from 20 to 19.75, and then it rises again. With the rate alone we would have gone
-# on for ever.
+# It falls from 20 to 19.75, and then it rises again. The rate alone is the dashed line,
+# which falls for ever. What bends the curve away from the line?
 #
 # The table of the second derivatives
 # -----------------------------------
@@ -299,8 +309,10 @@ for product in (Hu, from_number, pushed, reverse_over_forward):
     assert torch.equal(product, H @ u)
 
 along = torch.linspace(-1, 2, 301)
-burnt = torch.stack([fuel(point + s * u) for s in along])
-torch.testing.assert_close(along[burnt.argmin()], torch.tensor(step), atol=0.01, rtol=0)
+far = torch.stack([fuel(point + s * u) for s in along])
+torch.testing.assert_close(along[far.argmin()], torch.tensor(step), atol=0.01, rtol=0)
+assert burnt[-1] > burnt[0] > burnt.min() == 19.75
+torch.testing.assert_close(burnt, 20 - sizes + sizes**2)  # a parabola
 assert fuel(point + step * u) == 19.75 < 20 == fuel(point)
 assert step == 0.5
 assert curvature == u @ Hu == 2
