@@ -54,6 +54,8 @@ def test_one_script_for_all_pictures(site):
     assert page.count('class="pb-live"') == 2
     for name in ("live", "steps"):
         assert len(re.findall(rf'<script[^>]* src="_static/{name}\.js[^"]*"', page)) == 1
+    sheets = re.findall("<style>[^<]*</style>", page)
+    assert len(sheets) == len({*sheets}) >= 2, "of the pictures, and of the graph"
     assert "data-live" in page
     assert "form.pb-live:not" not in page, "what the script says"
     assert "live.js" not in site.page("docs/other.rst")
