@@ -178,6 +178,52 @@ by_walk
 # product ``v @ J``, in which the rows are already added up. If you want a row by itself,
 # that takes a walk of its own (:ref:`one-output-at-a-time`).
 #
+# The same walk through a network
+# -------------------------------
+#
+# In training, ``backward`` does this walk and nothing else. The number that we care about
+# is the loss now, and the walk begins there with the price 1. Below is a very small
+# network. The input is 3, the first weight is ``w``, then comes a ReLU, and after it the
+# second weight, ``u``. The network should predict 2, and the loss is the square of the
+# error.
+#
+# .. predict::
+#    :label: w
+#    :for: the price of w
+#    :wrong: price of u: This is the price of u. On the way to w it goes through hidden.;
+#       without u: Here hidden has the price of the prediction. A product hands on the price
+#          times the other factor, u.;
+#       without the input: This is what arrives at the product of w and the input. A product
+#          hands on the price times the other factor, the input.;
+#       without the square: Here the prediction has the price 1. The slope of the square is
+#          twice the error.;
+#       loss: This is the loss. The walk begins there with the price 1.
+#
+#    A ReLU hands on the price that arrives, if its number was positive, and 0 if it was
+#    negative. Which price arrives at ``w``?
+
+w = torch.tensor(0.5, requires_grad=True)
+u = torch.tensor(2.0, requires_grad=True)
+hidden = torch.relu(w * 3)
+prediction = u * hidden
+loss = (prediction - 2) ** 2
+loss.backward()
+print("prediction", prediction.item(), " loss", loss.item())
+print("u", u.grad)
+print("w", w.grad)
+
+# %%
+# The prediction is 3, which is 1 too much. The square hands back twice the error, so the
+# prediction gets the price 2. The product ``u * hidden`` hands to ``u`` this price times
+# 1.5, the value of ``hidden``, which is 3. To ``hidden`` it hands the price times 2, the
+# value of ``u``, which is 4. The number in the ReLU was positive, so the 4 goes on, and
+# ``w`` gets it times the input, 12. A training step would now make both weights smaller,
+# because the loss rises with both of them.
+#
+# Notice that the price of ``u`` contains the value of ``hidden``. So the values of the
+# forward pass have to be kept until the walk comes by. This is one of the reasons why
+# training takes more memory than prediction.
+#
 # Trying it out
 # -------------
 #
@@ -217,6 +263,7 @@ print(f"{rate:.3f}")
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
 #      result into the prices of its inputs.
 #    - Where a tensor was used several times, what comes back is added.
+#    - In training the walk begins at the loss, with the price 1.
 #    - The result is ``v @ J``, here :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`, but the table is
 #      never written down.
 #
@@ -268,6 +315,21 @@ assert 3.99 < rate < 4
 assert through_squares[0] == -6
 assert turned.grad.tolist() == [14, 3, -8]
 assert s.grad == -30
+assert (hidden.item(), prediction.item(), u.grad.item(), w.grad.item()) == (1.5, 3, 3, 12)
+
+
+def network_loss(w, u):
+    return (u * max(3 * w, 0) - 2) ** 2
+
+
+by_nudge = [
+    (network_loss(0.5 + h, 2) - network_loss(0.5 - h, 2)) / (2 * h),
+    (network_loss(0.5, 2 + h) - network_loss(0.5, 2 - h)) / (2 * h),
+]
+np.testing.assert_allclose(by_nudge, [12, 3], rtol=1e-6)
+turned_off = torch.tensor(-0.5, requires_grad=True)
+torch.relu(turned_off * 3).backward()
+assert turned_off.grad == 0
 
 again = torch.tensor(settings, requires_grad=True)
 squares, heat = again**2, again.sum()
@@ -299,6 +361,11 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "prices at y": np.array([at_heat, at_fuel]),
     "square itself": (s * s).detach(),
     "power alone": 2 * at_fuel,
+    "price of u": u.grad,
+    "without u": 2 * (prediction - 2).detach() * 3,
+    "without the input": 2 * (prediction - 2).detach() * u.detach(),
+    "without the square": 3 * u.detach() * (prediction - 2).detach(),
+    "loss": loss.detach(),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -227,7 +227,9 @@ pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
 # Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
 # 1, and its price is 10. Fuel rises at a rate of 2, and its price is −4. So the worth
 # changes at a rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things
-# about the contract, the 10 and the −4, and both of them are in ``v``.
+# about the contract, the 10 and the −4, and both of them are in ``v``. For all stoves
+# together it is ``v @ J``, the vector-Jacobian product of the first page: each row of the
+# house's table times its price, added up.
 #
 # .. dropdown:: The same in letters
 #

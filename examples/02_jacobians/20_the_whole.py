@@ -152,8 +152,11 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 #    Two with ``v``, because each pull brings a row. Three with ``u``, because each push
 #    brings a column.
 #
-# .. dropdown:: Three more calls
+# .. dropdown:: Four more calls
 #
+#    * If your function takes several arguments, ``jacrev(f, argnums=1)(a, x)``
+#      differentiates with respect to the second one. With a dictionary of weights as an
+#      argument you get a block for each (:ref:`with-respect-to-parameters`).
 #    * If all rows at once take too much memory, ``jacrev(f, chunk_size=100)(x)`` takes a
 #      hundred of them at a time.
 #    * If you have ``y``, but not the function, call ``autograd.grad`` with all the ``v``
@@ -161,10 +164,12 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 #    * If you do not want to choose, ``pullback.jacobian(f, x)`` counts rows and columns for
 #      you.
 
+scaled = lambda a, x: a * house(x)
+second = jacrev(scaled, argnums=1)(torch.tensor(1.0), x)
 in_parts = jacrev(house, chunk_size=1)(x)
 (from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
 chosen = pullback.jacobian(house, x)
-all(torch.equal(way, table) for way in (in_parts, from_y, chosen))
+all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
 
 # %%
 # .. dropdown:: A case in which the two do not agree

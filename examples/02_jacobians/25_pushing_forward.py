@@ -79,11 +79,11 @@ print("their rates:  ", pushed)
 # -------------
 #
 # In terms of the table, each *column* was multiplied by the speed of its input, and the
-# columns were added up. So a push gives :math:`Ju`, in code ``J @ u``. It takes a change of
-# the inputs forward to the outputs, where a pull, ``v @ J``, takes prices back. The shapes
-# tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks like ``y``. In
-# the picture ``u`` lies above the columns that it multiplies, and their sum stands at the
-# right:
+# columns were added up. So a push gives the *Jacobian-vector product* :math:`Ju`, in code
+# ``J @ u``. It takes a change of the inputs forward to the outputs, where a pull,
+# ``v @ J``, takes prices back. The shapes tell you which one you have: ``u`` looks like
+# ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns that
+# it multiplies, and their sum stands at the right:
 
 import pullback
 
@@ -227,7 +227,9 @@ plt.title("A night, and the push through it")
 legend = plt.legend()
 
 # %%
-# For training it is the other way round. There is one output, the loss, and there are
+# This is the rule of the last page: **a push is the cheaper way to the whole table if there
+# are fewer inputs than outputs, and a pull if there are fewer outputs.** For training it is
+# the other way round than for the night. There is one output, the loss, and there are
 # millions of inputs. So training uses ``backward``, which is a pull.
 #
 # Here is our plan once more. Change ``u``, and try other plans. Can you find one, with some

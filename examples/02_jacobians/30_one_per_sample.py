@@ -64,8 +64,9 @@ print(tables.shape)
 tables[3]
 
 # %%
-# The shape is ``(4, 2, 3)``: a house, then its table. The last house has its third stove
-# at 5, and accordingly the last entry of its table is 10.
+# The shape is ``(4, 2, 3)``: a house, then its table. (For ``B`` samples with ``n`` inputs
+# and ``m`` outputs each, it is ``(B, m, n)``.) The last house has its third stove at 5, and
+# accordingly the last entry of its table is 10.
 #
 # .. predict::
 #    :label: pulls

@@ -170,6 +170,13 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # the number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
 # mathematics, but not in memory.
 #
+# And a whole network? Its table is the product of the tables of its layers, as in
+# :ref:`chain-of-jacobians`. With three layers, ``backward`` computes
+# ``((v @ J3) @ J2) @ J1``, starting on the left. ``v @ J3`` is what the rule of the last
+# layer gives, and it looks like the input of this layer. It is the ``v`` for the rule of
+# the layer before, and so on. However many layers there are, what goes through them is
+# always one ``v``, and never a table.
+#
 # What fills the memory
 # ---------------------
 #
@@ -278,6 +285,15 @@ print(backward_of_weights.get_total_flops() / forward.get_total_flops())
 #    once, although our function counts it twice.)
 
 assert torch.equal(v @ J_square, v * 2 * x)
+torch.manual_seed(0)  # any layers will do; the same ones in every run
+layers = [torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)]
+price, at = torch.randn(2), [x]
+for layer in layers:
+    at.append(layer(at[-1]))
+(carried,) = torch.func.vjp(torch.nn.Sequential(*layers), x)[1](price)
+for layer, before in reversed([*zip(layers, at, strict=False)]):
+    price = price @ torch.func.jacrev(layer)(before)
+torch.testing.assert_close(price, carried)
 small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
 one_price = torch.zeros(3, 2)
 one_price[1, 1] = 1

@@ -161,15 +161,29 @@ Hu
 # through the fuel and gives ``g``. The second is longer, because it starts at ``g``: it
 # goes back through the first walk, and from there through the fuel. For layers like those
 # of :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
-# their size. You can also push ``u`` through the gradient, if you have it as a function.
+# their size.
+#
+# You can also push ``u`` through the gradient, if you have it as a function.
 # ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel`` takes, and returns the
-# gradient. (:ref:`hvp` compares the two ways, and has the operations for which one of them
-# is missing or different.)
+# gradient. The push returns the gradient and its change along ``u``, and we keep the
+# second:
 
 from torch.func import grad, jvp
 
-value, pushed = jvp(grad(fuel), (x.detach(),), (u,))
+
+def hvp(f, x, u):
+    return jvp(grad(f), (x,), (u,))[1]
+
+
+pushed = hvp(fuel, x.detach(), u)
 pushed
+
+# %%
+# (:ref:`hvp` compares the two ways, and has the operations for which one of them is missing
+# or different.) With such products, and without the table, there are methods that find the
+# step of Newton's method in all directions at once (:ref:`trpo`). And they tell what kind
+# of place you have reached where the gradient is zero: if some ``u`` has a negative
+# curvature, it is no minimum.
 
 # %%
 # When the gradient has no graph
