@@ -5,11 +5,11 @@ Weighted, masked and averaged losses as choices of v
 ====================================================
 
 Some samples of your batch should count more than others. Some are padding and must not
-count at all, and you know that three of them are wrong. So you multiply the losses by
-weights or by a mask, and divide by one number or another. Then you wonder why the result
-is NaN, or why the weights have no effect. One question sorts all of this out: *what is*
-``v``? Keep the losses of a batch as a vector. Then every way of reducing these losses to
-one number is a choice of ``v``, with one entry for each sample, and you can pass this
+count at all, and you know that three samples of the batch are wrong. So you multiply the
+losses by weights or by a mask, and divide by one number or another. Then you wonder why the
+result is NaN, or why the weights have no effect. One question sorts all of this out: *what
+is* ``v``? Keep the losses of a batch as a vector. Then every way of reducing these losses
+to one number is a choice of ``v``, with one entry for each sample, and you can pass this
 ``v`` to ``backward`` as it is.
 """
 
@@ -41,7 +41,7 @@ print(J)
 
 # %%
 # The last sample has the largest gradient. How much of it arrives at ``w`` depends on its
-# factor. Here are five usual reductions, each beside its ``v``. The ``v`` of the sum
+# factor. Here are five common reductions, each next to its ``v``. The ``v`` of the sum
 # holds ones, and the ``v`` of the mean holds 1/4 in each place. The ``v`` of a mask has
 # zeros, and the ``v`` of the worst sample alone has a single 1:
 
@@ -67,8 +67,8 @@ for name, (reduced, v) in ways.items():
     torch.testing.assert_close(left, v @ J)
 
 # %%
-# So in your own program you may write either of the two. ``losses.backward(v)`` has the
-# advantage that a single tensor holds all your decisions, and you can print this tensor.
+# So in your own program you may write either form. ``losses.backward(v)`` has the advantage
+# that a single tensor holds all your decisions, and you can print this tensor.
 #
 # The mean comes too early
 # ------------------------
@@ -100,7 +100,7 @@ for reduction in ("mean", "none"):
     print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
-# The first line of the output is for the mean. In it the sample with the weight 0 still
+# The first line of the output is for the mean. In that line, the sample with weight 0 still
 # has a gradient of −1.6, and the gradient of the last sample is the same as without any
 # weights.
 #

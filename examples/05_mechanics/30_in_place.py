@@ -148,8 +148,8 @@ slope
 #
 # ``optimizer.step()`` edits the weights in place. If you then call ``backward`` through a
 # graph that had saved the old weights, PyTorch raises an error. Before release 1.5 PyTorch
-# did not count this edit, and old GANs ran with wrong gradients. Compute every gradient
-# that needs this graph first, and call ``step`` afterwards:
+# did not count this edit, and old GANs ran with wrong gradients. First compute every
+# gradient that needs this graph, and only then call ``step``:
 
 net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -187,7 +187,7 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 
 # %%
 # Start from the line that anomaly mode names, follow the tensor through your program, and
-# print its ``_version`` until the number has grown. :ref:`which-line` shows how
+# print its ``_version`` at each stage until the number grows. :ref:`which-line` shows how
 # ``pullback.watch`` names the line of the edit for you.
 #
 # As a check, we compare the gradient after the edit through NumPy with the result of
