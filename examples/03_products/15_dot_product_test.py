@@ -174,7 +174,7 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # Where next
 # ----------
 #
-# :ref:`gradcheck` compares every entry of the Jacobian with differences, and
+# :ref:`gradcheck` compares every entry of the Jacobian with difference quotients, and
 # :ref:`custom-function` is about Functions with a hand-written backward.
 #
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the

@@ -55,7 +55,7 @@ print(pullback.hessian(f, x))
 # the diagonal is the transpose of the block above it. So take the gradient with respect to
 # each group, and differentiate it only with respect to this group and the groups that come
 # after it. Below, two products give the rows of the blocks ``aa`` and ``ab``, and three
-# products give only the rows of the last block, ``bb``. These are still n products in all.
+# products give only the rows of the last block, ``bb``. That is still n products in all.
 # All that you save is the part of the last three products that would lead back to ``a``:
 
 
@@ -93,9 +93,9 @@ print(row, rest[1:])
 # %%
 # If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. The
 # coloring may need fewer colors if :math:`H_{ij}` may be read off at :math:`H_{ji}`
-# (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the colours, and
-# its plan takes one product for each colour. The first line of the output shows that the
-# arrow needs a third colour if symmetry is not used:
+# (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the colors, and
+# its plan takes one product for each color. The first line of the output shows that the
+# arrow needs a third color if symmetry is not used:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = plan.hessian(arrow, spot)

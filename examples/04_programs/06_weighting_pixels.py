@@ -94,7 +94,7 @@ def train(weigh, steps=200):
 # Three maps to compare
 # ---------------------
 #
-# The first map counts every labelled pixel once. The second is a *class weight*.
+# The first map counts every labeled pixel once. The second is a *class weight*.
 # Background is common and cells are rare, so each pixel of a cell counts nine times. The
 # third looks at the segments. Each cell as a whole is worth eighty pixels of background,
 # so that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one
@@ -119,7 +119,7 @@ def by_segment(target, segment):
 
 
 # %%
-# Here are the maps for one slide. A pixel without colour has the weight 0, and the
+# Here are the maps for one slide. A pixel without color has the weight 0, and the
 # strongest violet means a weight of 8 or more:
 
 maps = {"every pixel": every_pixel, "by class": by_class, "by segment": by_segment}
@@ -138,8 +138,8 @@ for ax in axes.flat:
     ax.set_yticks([])
 
 # %%
-# In all three maps the rims have no colour, because the pixels of a rim count 0. In the
-# map by class, all cells have the same colour. In the map by segment, the small cells
+# In all three maps the rims have no color, because the pixels of a rim count 0. In the
+# map by class, all cells have the same color. In the map by segment, the small cells
 # stand out, and a pixel of the large cell counts no more than a pixel of the background.
 #
 # What the network learns from each
@@ -173,7 +173,7 @@ for name, weigh in maps.items():
 # With every pixel counted once, the network misses most of the small cells. With weights
 # by class it finds about twice as many, but it also gives more false alarms. With weights
 # by segment it finds still more of them, here with about the same number of false alarms.
-# In the pictures of our slide, the colour is stronger where a network is more certain of
+# In the pictures of our slide, the color is stronger where a network is more certain of
 # a cell:
 
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
@@ -238,7 +238,7 @@ for name, p in chances.items():
 # -----------------
 #
 # **A weight changes what the network means by a chance.** We add up the chances that a
-# network gives to all labelled pixels, and divide by the number of labelled pixels that
+# network gives to all labeled pixels, and divide by the number of labeled pixels that
 # belong to cells. A quotient of 100% would be exactly right. If every pixel counts once,
 # the chances are about right on average, and with weights they are too high. If you need
 # chances, count every pixel once and move the threshold. Here are the quotients, again to
@@ -253,7 +253,7 @@ for name, p in chances.items():
 # **The mean of what, exactly?** With ``ignore_index`` an ignored pixel has the loss 0,
 # but ``losses.mean()`` still counts this pixel in its divisor. The mean inside
 # ``cross_entropy`` does not count it, and divides by the sum of the class weights of the
-# labelled pixels. Each of these means corresponds to a ``v``, which we pass for
+# labeled pixels. Each of these means corresponds to a ``v``, which we pass for
 # comparison:
 
 scores = torch.randn(100, 2, 32, 32, generator=torch.Generator().manual_seed(2))
@@ -274,7 +274,7 @@ for (name, number), v in zip(numbers.items(), chosen, strict=True):
     print(f"v = {name:28}", torch.allclose(built_in, ours, rtol=1e-4, atol=1e-9))
 
 # %%
-# **The sum instead of the mean** multiplies every gradient by the number of labelled
+# **The sum instead of the mean** multiplies every gradient by the number of labeled
 # pixels. With plain SGD this has the same effect as a learning rate that is thousands of
 # times larger. Adam divides by the size of the gradients, so its steps hardly change,
 # unless you clip the gradients or set a ``weight_decay``, which Adam adds to the
@@ -293,7 +293,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of ``v /
+# **A batch without a labeled pixel.** Then ``v.sum()`` is 0, and every entry of ``v /
 # v.sum()`` is 0/0, which is NaN. Here this does no harm, because with ``ignore_index``
 # the gradient of an ignored pixel is zero, whatever ``v`` says. If you multiply the
 # losses by the weights yourself, the number in your log is NaN, but the gradient is still

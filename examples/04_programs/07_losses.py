@@ -201,7 +201,7 @@ for name, (loss, formula) in pairs.items():
 # A function of the loss
 # ----------------------
 #
-# People also minimise the logarithm of a loss, or its root (RMSE). This multiplies all of
+# People also minimize the logarithm of a loss, or its root (RMSE). This multiplies all of
 # ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the
 # same, and the size changes as the loss falls. If the loss is 0, this number is infinite.
 # In float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0.
@@ -232,7 +232,7 @@ for name, y in (("one softmax", sure), ("two", sure.softmax(1))):
 # %%
 # **A target that comes from the network.** A target needs no gradient. In Q-learning the
 # same network computes the target, and then the target has a gradient, too. This gradient
-# pulls the target towards the prediction, as strongly as the prediction is pulled towards
+# pulls the target toward the prediction, as strongly as the prediction is pulled toward
 # the target. So ``detach`` the target. Here we compare the two gradients without a
 # ``detach``:
 

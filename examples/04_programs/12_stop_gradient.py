@@ -191,8 +191,8 @@ for stop in (False, True):
 #
 # The nearest code in a list replaces the encoder's result e, and this choice has no
 # derivative. So here the cut has a different purpose. ``e + (code - e).detach()`` has the
-# *value* of one tensor and the *slope* of another. Two more losses pull the code towards e
-# and e towards the code. In each of them one side is cut, so that the two losses can have
+# *value* of one tensor and the *slope* of another. Two more losses pull the code toward e
+# and e toward the code. In each of them one side is cut, so that the two losses can have
 # different weights:
 
 e, code = weight(1.0), weight(1.5)
@@ -209,7 +209,7 @@ print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 # -----------------------
 #
 # The student should follow the teacher. If the teacher's result has a graph, the loss
-# pulls both networks towards each other, and the teacher gets a gradient, too. A ``detach``
+# pulls both networks toward each other, and the teacher gets a gradient, too. A ``detach``
 # would cut the teacher off, but by then its graph would already have been made. Under
 # ``no_grad`` this graph is never made, which also saves memory (:ref:`distillation`):
 

@@ -115,7 +115,7 @@ with warnings.catch_warnings(action="ignore"):
 # ---------------
 #
 # The student's logarithms come first and the teacher's probabilities second, or, with
-# ``log_target=True``, the logarithms of both. How can you recognise a mistake? A
+# ``log_target=True``, the logarithms of both. How can you recognize a mistake? A
 # divergence is never below 0, so a negative value gives one mistake away. Another mistake
 # gives NaN. A third does not show at all: if you exchange the two networks, but pass
 # logarithms first and probabilities second, you get the divergence in the other
@@ -144,7 +144,7 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # -----------------
 #
 # **The teacher gets a gradient, too.** If the teacher's logits have a graph, the loss
-# pulls both networks towards each other. The teacher then follows the student if an
+# pulls both networks toward each other. The teacher then follows the student if an
 # optimizer holds the teacher's weights. In any case the teacher's activations stay in
 # memory.
 #

@@ -121,7 +121,7 @@ title = ax.set_title("The features get the sum of the two")
 # -----------------------
 #
 # In a program the features come from a network, and the heads are layers. The step is an
-# ordinary one, with a single optimizer and the sum of the two losses. Only the labelled
+# ordinary one, with a single optimizer and the sum of the two losses. Only the labeled
 # rows have a label loss:
 
 from torch import nn
@@ -143,10 +143,10 @@ def step(trunk, label, domain, optimizer, labelled, kind, other, lam):
 # %%
 # We try it where we know what should happen. Each picture consists of two numbers, and
 # there is one feature. The first number shows what is in the picture. The second number
-# is the colour, which is high for one camera and low for the other. In the labelled
-# pictures the colour also depends on the kind of object, so that a network would like to
-# use it. To give nothing away, the feature has to ignore the colour. We print the weight
-# of the colour, divided by the weight of the first number:
+# is the color, which is high for one camera and low for the other. In the labeled
+# pictures the color also depends on the kind of object, so that a network would like to
+# use it. To give nothing away, the feature has to ignore the color. We print the weight
+# of the color, divided by the weight of the first number:
 
 
 def second_weight(lam, seed=0):
@@ -173,9 +173,9 @@ for factor, part in seen.items():
 
 # %%
 # With λ = −1 nothing is reversed, and the trunk helps the domain head to tell the cameras
-# apart. With λ = 0 the trunk gets nothing from the domain head, and uses the colour to
-# some degree, because the colour helps with the labels of the first camera. With λ = 1
-# the trunk hardly uses the colour. In sixteen runs, with eight seeds in float32 and in
+# apart. With λ = 0 the trunk gets nothing from the domain head, and uses the color to
+# some degree, because the color helps with the labels of the first camera. With λ = 1
+# the trunk hardly uses the color. In sixteen runs, with eight seeds in float32 and in
 # float64, the quotient was between 2.6 and 3.8 for λ = −1, between 0.3 and 0.7 for λ = 0,
 # and at most 0.14 for λ = 1.
 #
@@ -227,7 +227,7 @@ except RuntimeError as error:
 
 # %%
 # **λ from the beginning.** At first the domain head knows nothing, and the reversed
-# gradient is only noise. Ganin et al. let λ grow from 0 towards 1, mostly in the first
+# gradient is only noise. Ganin et al. let λ grow from 0 toward 1, mostly in the first
 # half of the training.
 #
 # .. admonition:: Try it

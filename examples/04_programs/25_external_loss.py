@@ -157,7 +157,7 @@ total.backward()
 # The other way round: SciPy asks PyTorch
 # ---------------------------------------
 #
-# SciPy's optimisers want the value of a function and its gradient, as float64 arrays.
+# SciPy's optimizers want the value of a function and its gradient, as float64 arrays.
 # This time nobody passes a ``v``, because the function is a single number. Our example is
 # the Rosenbrock valley in four dimensions, with its lowest point at (1, 1, 1, 1):
 

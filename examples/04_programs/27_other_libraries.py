@@ -76,7 +76,7 @@ class Bridge(Function):
 #
 # We let water leak into the canal at two places, and measure with a little noise. No
 # water can leak *out*, so the leaks are the ``softplus`` of the parameters, which is
-# always positive. Everything around the solver is PyTorch, and the optimiser sees an
+# always positive. Everything around the solver is PyTorch, and the optimizer sees an
 # ordinary model:
 
 at = torch.linspace(0, 1, n, dtype=torch.float64)

@@ -129,7 +129,7 @@ for s, part in right.items():
 
 # %%
 # With 0.7 the answers are no better than tossing a coin. With 1.0, after the same fifty
-# training steps, all answers are right. The sequences, the optimiser and its learning
+# training steps, all answers are right. The sequences, the optimizer and its learning
 # rate are the same for both. Only the product of the Jacobians at the start is different.
 #
 # What helps

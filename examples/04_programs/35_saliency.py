@@ -128,7 +128,7 @@ title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-
 # You can copy these two functions, for any number of classes and channels. The model has
 # to be in ``eval`` mode, and the pictures must have the dtype and the device of its
 # weights. ``classes`` holds the class that you ask about for each picture, for example
-# ``scores.argmax(1)``, the class that the network has chosen. Each colour has its own
+# ``scores.argmax(1)``, the class that the network has chosen. Each color has its own
 # slope, and the first function takes the largest of these. The second function enlarges
 # its maps to the size of the pictures:
 
@@ -261,7 +261,7 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 #    We compare each map with the map of the same picture alone, computed with an index in
 #    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of
 #    its 144 pixels. We check that the two functions give the maps of the page, and try
-#    them with colours, five classes, feature maps of half the size, a frozen network and
+#    them with colors, five classes, feature maps of half the size, a frozen network and
 #    other dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more
 #    than 60% near the bar.
 

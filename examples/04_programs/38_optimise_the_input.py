@@ -1,7 +1,7 @@
 r"""
 .. _optimise-the-input:
 
-I optimise the image, not the weights: FGSM, PGD, style transfer
+I optimize the image, not the weights: FGSM, PGD, style transfer
 ================================================================
 
 You have a trained network, and this time the weights should stay as they are. You want to
@@ -224,11 +224,11 @@ print("last loss below 0.2:", loss.item() < 0.2)
 #
 # - **A clamp inside the graph**, as in ``model(x.clamp(0, 1))``, has the slope 0 for each
 #   pixel outside the limits, and nothing pulls such a pixel back. Clamp after the step.
-#   The cell below pulls four pixels towards 0.5 in both ways. Two of the pixels begin
+#   The cell below pulls four pixels toward 0.5 in both ways. Two of the pixels begin
 #   outside.
 # - **Momentum.** Adam and SGD with momentum keep pushing against the clamp for some
 #   steps. PGD has no momentum, and you know the size of its steps in advance.
-# - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
+# - **Normalized pictures.** If the network gets ``(x - mean) / std``, put this into the
 #   function that you differentiate. Then epsilon is measured in brightness, and not in
 #   standard deviations.
 

@@ -144,7 +144,7 @@ classes = torch.full((len(images),), CROSS)
 maps = explain(features, head, images, classes)
 
 # %%
-# To look at them, we colour each map. Violet pixels speak *for* a cross, orange ones
+# To look at them, we color each map. Violet pixels speak *for* a cross, orange ones
 # *against* it:
 
 import matplotlib.pyplot as plt
@@ -387,7 +387,7 @@ same = torch.allclose(times_input, maps["gradient × input"], atol=1e-4)
 print("same gradient × input", same)
 
 # %%
-# **Colours.** A colour picture has three channels, so a map has three numbers for each
+# **Colors.** A color picture has three channels, so a map has three numbers for each
 # pixel. If you add them and then take the absolute value, channels of opposite signs
 # cancel. If you take the absolute values first, they do not. Whichever you choose, choose
 # it for all the maps that you compare.

@@ -44,7 +44,7 @@ def snippets(count, generator):
 # ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for
 # each snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the
 # nearest of its rows for each point. We add up three losses. The *reconstruction* loss
-# compares the snippets before and after. The *codebook loss* moves each code towards the
+# compares the snippets before and after. The *codebook loss* moves each code toward the
 # points that chose it, and the *commitment loss* keeps the points near their codes (van
 # den Oord et al., 2017):
 
@@ -130,7 +130,7 @@ for name, told in table.items():
 # The codebook learns only from its own loss, and its gradient is easy to interpret. For a
 # code that some points have chosen, it is the sum of the differences between the code and
 # these points, times a factor that comes from the mean. A step against this gradient
-# moves the code towards the mean of these points, as *k-means* does. And for a code that
+# moves the code toward the mean of these points, as *k-means* does. And for a code that
 # *no point* has chosen, the gradient is zero:
 
 losses, chosen, *_ = model(test)
@@ -217,7 +217,7 @@ title = figure.suptitle("Points, codes, and how often each is used")
 #
 # **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum
 # of the codebook loss and the commitment loss, with the weight 1 for each, and moves
-# codes and points towards each other.
+# codes and points toward each other.
 #
 # The table shows which of the three parts get a gradient in each of these cases:
 

@@ -82,7 +82,7 @@ denoiser = denoiser.requires_grad_(False)
 # In each step we render the scenes, add noise that *we* have drawn, and let the denoiser
 # guess this noise. If our picture looks like the pictures that the denoiser knows, the
 # guess is good. If not, the guess is wrong, and ``guess - noise`` points from the
-# pictures that the denoiser knows towards ours. This difference is the ``v``:
+# pictures that the denoiser knows toward ours. This difference is the ``v``:
 
 
 def distil(theta, render, denoiser, steps=300, longest=0.5):
@@ -104,7 +104,7 @@ def distil(theta, render, denoiser, steps=300, longest=0.5):
 # ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same
 # shape. Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its
 # guess would be the gradient, times :math:`-\sigma_t=-\sin(\pi t/2)`, of the logarithm of
-# how likely the noisy picture is. So ``v`` points towards *less* likely pictures, and the
+# how likely the noisy picture is. So ``v`` points toward *less* likely pictures, and the
 # optimizer goes the opposite way. We never compute how likely a picture is. For
 # ``backward`` the gradient with respect to ``x`` is enough, and from there it goes on to
 # ``theta`` as usual.
@@ -124,7 +124,7 @@ def distance(theta):
 print(f"to the nearest cloud: {distance(start):.1f}, then {distance(end):.1f}")
 
 # %%
-# Here are the clouds in grey, the curve, and the scenes before and after. Each arrow
+# Here are the clouds in gray, the curve, and the scenes before and after. Each arrow
 # shows :math:`-v`, the direction in which the denoiser pulls the picture, as a mean over
 # many draws of noise:
 

@@ -118,8 +118,8 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 # -------------------
 #
 # We ask for 900 pictures, 300 of each class, with different scales. A picture belongs to
-# the class whose centre is nearest. What share of the pictures belongs to the class that
-# we wanted? And what share is outside all clouds, farther than 1.05 from every centre? Of
+# the class whose center is nearest. What share of the pictures belongs to the class that
+# we wanted? And what share is outside all clouds, farther than 1.05 from every center? Of
 # real pictures, one in a hundred is outside:
 
 wanted = torch.arange(3).repeat(300)
@@ -142,7 +142,7 @@ real = outside(pictures(10_000)[0])
 print(f"real pictures          outside {real:.2f}")
 
 # %%
-# Here are the samples in colour:
+# Here are the samples in color:
 
 import matplotlib.pyplot as plt
 

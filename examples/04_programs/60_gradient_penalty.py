@@ -101,7 +101,7 @@ slope = torch.func.vmap(torch.func.grad(lambda point: critic(point)[0]))(grid)
 ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the ring")
 
 # %%
-# From the middle of the ring the slopes point outward, towards the real points. A
+# From the middle of the ring the slopes point outward, toward the real points. A
 # generator that follows the slopes moves its points there.
 #
 # With a slope of 1 all along the way, the gap is the *transport distance* of the two

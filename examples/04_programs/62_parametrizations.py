@@ -4,7 +4,7 @@ r"""
 Is the norm in weight_norm and spectral_norm differentiated?
 ============================================================
 
-You normalise the weights of a layer, with ``weight_norm`` to make the training smoother,
+You normalize the weights of a layer, with ``weight_norm`` to make the training smoother,
 or with ``spectral_norm`` to keep a critic from becoming steep. The weight that the layer
 uses is then computed by dividing another weight, which is a parameter, by a norm. This
 norm depends on the parameter as well. Does ``backward`` take this into account? It does:
@@ -18,7 +18,7 @@ of the same layer can be two different functions.
 # ---------------
 #
 # We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of
-# the two normalisations to it, and look at the parameters of the layer afterwards. The
+# the two normalizations to it, and look at the parameters of the layer afterwards. The
 # loss is the sum of the outputs at the input (1, 1), so that the gradient with respect to
 # the weight itself is all ones:
 
@@ -64,7 +64,7 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
 #
 # Here :math:`\bar w` and :math:`\bar S` are the ``v`` that the rest of the network sends
 # to the computed weight. The parameter gets the :term:`vector-Jacobian product` of the
-# normalisation with this ``v``. If the norm were a constant, only the first term would
+# normalization with this ``v``. If the norm were a constant, only the first term would
 # remain, and the last entry of the gradient for ``spectral_norm`` would be different:
 
 W = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
@@ -147,7 +147,7 @@ for training in (True, False):
 # different functions. ``eval()`` stops the iteration, but not the gradient. If one loss
 # needs two passes, for real and for generated samples, call the layer once on both
 # together. Or use ``parametrize.cached``, under which the weight is computed once. End
-# its block before the optimiser takes a step, because the cache does not notice that the
+# its block before the optimizer takes a step, because the cache does not notice that the
 # parameter has changed:
 
 with parametrize.cached():
@@ -163,7 +163,7 @@ print("after the block, the old weight:", torch.equal(first, linear.weight))
 # **layer.weight.grad is None.** ``weight`` is computed again at each access. It is not a
 # :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at the
 # ``.grad`` of the parameters. For the same reason, an in-place edit of ``layer.weight`` is
-# lost. An *assignment* is not lost: PyTorch inverts the normalisation and changes the
+# lost. An *assignment* is not lost: PyTorch inverts the normalization and changes the
 # parameters:
 
 linear = parametrizations.weight_norm(layer())
@@ -177,10 +177,10 @@ with torch.no_grad():
     print("assigned", linear.weight.tolist())
 
 # %%
-# **Normalise before you make the optimiser.** ``weight_norm`` replaces the parameter by
-# two new ones. An optimiser that was made before holds only the old parameter, so the new
+# **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter by
+# two new ones. An optimizer that was made before holds only the old parameter, so the new
 # ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
-# print whether the optimiser holds every parameter:
+# print whether the optimizer holds every parameter:
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()
@@ -232,7 +232,7 @@ print(f"{turned(10.0) / turned(100.0):.0f} times less")
 # .. dropdown:: How we checked this page
 #
 #    We compare both formulas with the numbers of the first block. We compare the gradient
-#    of a spectrally normalised layer with :term:`finite differences`. In ``eval()`` mode it
+#    of a spectrally normalized layer with :term:`finite differences`. In ``eval()`` mode it
 #    is right at any ``W``, since the vectors are constants of the function as well. In
 #    training mode each access moves the vectors, and the gradient is right only after
 #    enough accesses.

@@ -20,7 +20,7 @@ the plan itself is the ``v`` that you pass.
 # The shares are ``p`` and ``q``, and they may also be unequal. The matrix ``C`` of shape
 # ``(n, m)`` holds the cost of a move from a point of ``a`` to a point of ``b``, which is
 # the squared distance here. The plan ``P`` has the same shape. Its rows add up to ``p``
-# and its columns add up to ``q``. Among all such plans, it minimises
+# and its columns add up to ``q``. Among all such plans, it minimizes
 #
 # .. math::
 #
@@ -148,7 +148,7 @@ P.round(decimals=3)
 # -----------------
 #
 # **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
-# the entropy. ``P`` does not minimise this sum, so the theorem does not apply. If you
+# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you
 # hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
 # you get the true gradient. For three sizes of ε, we print how far each of the two is
 # from ``P``, divided by the length of ``P``:
@@ -240,8 +240,8 @@ print("the same:", torch.allclose(by_equations, unrolled, atol=1e-8))
 #
 # .. dropdown:: Answer
 #
-#    They end up near the centre. With so much blur, each point is sent to all places of
-#    the ring almost equally, and the mean of the ring is its centre. As a remedy, people
+#    They end up near the center. With so much blur, each point is sent to all places of
+#    the ring almost equally, and the mean of the ring is its center. As a remedy, people
 #    subtract half of the same loss between the cloud and itself. The result is called the
 #    *Sinkhorn divergence*, and the subtracted term pushes the points apart.
 
@@ -279,7 +279,7 @@ assert blurred[-1].norm(dim=1).mean() < 0.3
 
 # %%
 # **Next:** If a different solver is in the middle of your model, read
-# :ref:`implicit-differentiation`. If your loss contains the result of a minimisation,
+# :ref:`implicit-differentiation`. If your loss contains the result of a minimization,
 # read :ref:`hypergradients`. If your ``v`` comes from another program, read
 # :ref:`external-loss`.
 #

@@ -8,7 +8,7 @@ Some numbers are not trained but chosen, such as the weight of a penalty, the le
 rate, or the weight of each sample. You could try twenty values for one such number. With
 six such numbers, a grid would need millions of training runs. So you would like a gradient:
 if I change this number a little and train again, how does the loss on *other* data change?
-The optimiser cannot tell you, and ``backward`` does not go back through the optimizer's
+The optimizer cannot tell you, and ``backward`` does not go back through the optimizer's
 steps; no message says so. There are two methods for computing this gradient, and the one
 that we show first depends on a vector ``v``.
 """
@@ -136,10 +136,10 @@ third = [
 print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1f} tuned")
 
 # %%
-# Why can the optimiser not do it?
+# Why can the optimizer not do it?
 # --------------------------------
 #
-# An optimiser edits the weights under ``no_grad``, so the weights have no graph that leads
+# An optimizer edits the weights under ``no_grad``, so the weights have no graph that leads
 # to ``lam``. After training with ``torch.optim``, ``backward`` finds no path from the
 # weights to ``lam``:
 

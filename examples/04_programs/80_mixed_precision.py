@@ -207,7 +207,7 @@ for dtype in (torch.bfloat16, torch.float32):
 # .. dropdown:: How we checked this page
 #
 #    We compare the slope of the penalty with difference quotients, and compute the
-#    neighbours of 1/3 by arithmetic. The gradients that arrived at the stations of the
+#    neighbors of 1/3 by arithmetic. The gradients that arrived at the stations of the
 #    first section are in the output above.
 
 

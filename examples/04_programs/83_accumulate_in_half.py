@@ -231,7 +231,7 @@ pullback.draw.bars(
 # **Infinite norms.** One infinite entry in one micro-batch makes the norm infinite or
 # NaN, and the whole step is left out. This is normal, so do not set
 # ``error_if_nonfinite=True``, which would raise an error. But a learning rate schedule
-# should not count such a step. You recognise it by the scale, which is smaller after
+# should not count such a step. You recognize it by the scale, which is smaller after
 # ``update`` than before:
 
 weight = torch.ones(1, requires_grad=True)

@@ -5,7 +5,7 @@ How often does LBFGS run backward, and what must its closure do?
 ================================================================
 
 You fit a curve to measurements, and Adam needs about a hundred steps for four parameters.
-Somebody recommends LBFGS. You change the line that creates the optimiser, and the program
+Somebody recommends LBFGS. You change the line that creates the optimizer, and the program
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS
 evaluates the loss at several places, up to about twenty-five by default, and each time it
 needs the loss *and* the gradient. So you pass it a function, the *closure*, which it can
@@ -71,7 +71,7 @@ def fit(model, theta, measured, sigma, optimizer, steps):
 
 
 # %%
-# The same function serves Adam and LBFGS, because every optimiser of PyTorch accepts a
+# The same function serves Adam and LBFGS, because every optimizer of PyTorch accepts a
 # closure. Adam gets 200 steps. LBFGS gets two, with a *line search*, which tries several
 # step lengths along a direction before it chooses one:
 
@@ -127,7 +127,7 @@ title = ax.set_title("LBFGS calls the closure many times in one step")
 # To count the calls exactly, we take a function that you can compute by hand,
 # :math:`f(w)=\frac12w^\top Aw-b^\top w` from ``(2,)`` to one number. Its gradient is
 # :math:`Aw-b`, and its minimum is at :math:`A^{-1}b`. Here this is (0.2, 0.4), and the
-# value there is −0.3. The function ``problem`` makes an optimiser and its closure. If you
+# value there is −0.3. The function ``problem`` makes an optimizer and its closure. If you
 # name a mistake, the closure makes this mistake. The list ``calls`` stores ``w`` and the
 # gradient of each call:
 

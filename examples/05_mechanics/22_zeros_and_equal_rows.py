@@ -62,7 +62,7 @@ print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 # twins, with the same incoming and outgoing weights. Twins get the same ``v``, and so they
 # stay twins. If all weights start at 0, the layers before the last get a gradient of zeros.
 # The first part of the output is the gradient of a single layer's weight for a ``v`` of
-# ones. Below it, one line for each of three initialisations says whether the rows of the
+# ones. Below it, one line for each of three initializations says whether the rows of the
 # gradient are equal, whether the gradient has any nonzero entry, and whether the rows of
 # the weight are equal:
 
@@ -131,7 +131,7 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A unit that is dead for one sample may be alive for others, and so may its neighbours.
+# A unit that is dead for one sample may be alive for others, and so may its neighbors.
 # Change what kills it: the scale of the inputs, the bias, or the activation, for example to
 # ``leaky_relu``. Rounding needs another method (:ref:`discrete-choices`). The zeros in the
 # last two rows of the table are not mistakes, because for these losses there is nothing

@@ -44,8 +44,8 @@ for name, t in made.items():
     print(f"{name:10}", t.grad_fn.name())
 
 # %%
-# *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which nothing
-# made. The graph is lost if a tensor that you computed from ``x`` has
+# *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which no
+# operation made. The graph is lost if a tensor that you computed from ``x`` has
 # ``requires_grad=False`` (:ref:`grad-is-none`).
 #
 # next_functions

@@ -32,7 +32,7 @@ torch.autograd.grad(torch.det(A), A)[0] + 0.0
 
 # %%
 # You get zeros, and no warning. The formula :math:`\det(A)\,A^{-\top}` is
-# :math:`0\cdot\infty` here, and torch replaces the pivot that is zero by a small number.
+# :math:`0\cdot\infty` here, and torch replaces the pivot that is zero with a small number.
 # :term:`Forward mode <forward mode>` does no better: before torch 2.15 it gives 0, and from
 # torch 2.15 on it raises an error (:ref:`version-notes`). If the backward pass is recorded,
 # as with ``create_graph=True`` or in :func:`torch.func.grad`, torch uses a different
@@ -43,11 +43,11 @@ torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decima
 # %%
 # In place of each singular value, that formula has the product of all the others, and so it
 # works for any rank. The derivative of that formula goes through an SVD
-# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Then
-# rounding has left a determinant that is not quite 0. For each of fifty matrices of rank 1
-# we ask whether det is exactly 0, and whether the gradient is right. Two pairs of answers
-# occur: whenever det was exactly 0, the gradient was wrong, and whenever it was not, the
-# gradient was right:
+# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Rounding
+# has left a determinant that is not quite 0. For each of fifty matrices of rank 1 we check
+# whether det is exactly 0, and whether the gradient is right. Two pairs of answers occur:
+# whenever det was exactly 0, the gradient was wrong, and whenever it was not, the gradient
+# was right:
 
 
 def cofactors(A):

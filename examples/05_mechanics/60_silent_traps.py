@@ -61,7 +61,7 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 # PyTorch compares the shape of ``v`` with the shape of ``y``. It does not know which
 # shape your loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape
 # ``(B,)`` gives a tensor of shape ``(B, B)``, which holds the difference between every
-# output and every target. The mean of its squares pulls all outputs towards the mean of
+# output and every target. The mean of its squares pulls all outputs toward the mean of
 # the targets. The outputs below equal their targets, so the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
@@ -150,7 +150,7 @@ print(to_b, v)
 # A model in the other mode
 # -------------------------
 #
-# In ``train()`` mode, batch normalisation removes the mean that each feature has over the
+# In ``train()`` mode, batch normalization removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
 # mode this gradient is not 0. No error or warning tells you that the model was in the other
 # mode:

@@ -116,7 +116,7 @@ print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 # *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
 # running statistics, which are tensors from outside the function. You can use the
 # statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps no
-# running statistics, and always normalises with the statistics of the batch. Note that the
+# running statistics, and always normalizes with the statistics of the batch. Note that the
 # two remedies give two different functions, with different slopes:
 
 for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):

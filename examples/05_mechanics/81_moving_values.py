@@ -103,7 +103,7 @@ except RuntimeError as error:
 # --------------------
 #
 # An average over two entries sends half of its ``v`` to each of them. If the windows
-# overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbours, and
+# overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbors, and
 # its backward rule sends ``v`` back with the same weights. The backward rule of a
 # convolution does the same with the weights in the kernel. On the left of each arrow you
 # see ``y``, and on the right the gradient with respect to ``x``:
@@ -185,7 +185,7 @@ for f in (moves | shares).values():
     torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
-# Here each entry is added to its neighbour. If you change x, A does not change. The
+# Here each entry is added to its neighbor. If you change x, A does not change. The
 # gradient that comes back is the transpose of A times v:
 
 import pullback

@@ -6,7 +6,7 @@ What is the backward of BatchNorm and LayerNorm, and where do I go wrong?
 
 You derive the backward rule of BatchNorm by hand, and your result does not agree with
 PyTorch. To get the gradient with respect to ``x``, take :math:`\gamma v/\sigma`, subtract
-its mean over the batch, and subtract its component along the normalised values. The common
+its mean over the batch, and subtract its component along the normalized values. The common
 mistake is to stop at :math:`\gamma v/\sigma`, as if the mean and the variance were
 constants. But they are computed from ``x``, too, except in ``eval()`` mode. The backward
 rule of LayerNorm is the same along the other axis.

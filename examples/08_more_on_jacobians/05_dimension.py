@@ -44,7 +44,7 @@ W[1, 2]
 
 # %%
 # Even the word *tensor* has two spellings in code. A tensor is an object of the class
-# :class:`torch.Tensor`, while :func:`torch.tensor` is a function that makes one:
+# :class:`torch.Tensor`, whereas :func:`torch.tensor` is a function that makes one:
 
 print(type(W), type(torch.tensor))
 

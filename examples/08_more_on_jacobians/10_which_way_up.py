@@ -13,9 +13,9 @@ has the shape of ``x``.
 
 # %%
 # A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which output
-# :math:`i` changes if only :math:`x_j` moves. For :math:`f:\mathbb R^n\to\mathbb R^m`, the
-# :term:`Jacobian` collects all these partial derivatives. The gradients of the outputs are
-# its rows:
+# :math:`i` changes if only :math:`x_j` changes. For :math:`f:\mathbb R^n\to\mathbb R^m`,
+# the :term:`Jacobian` collects all these partial derivatives. The gradients of the outputs
+# are its rows:
 #
 # .. math::
 #

@@ -1,7 +1,7 @@
 r"""
 .. _seeing-jacobians:
 
-Seeing Jacobians: convolution, softmax, attention, normalisation as heat maps
+Seeing Jacobians: convolution, softmax, attention, normalization as heat maps
 =============================================================================
 
 You have read what a :term:`Jacobian` is, and would like to see some. A picture of :math:`J`
@@ -64,8 +64,8 @@ title = "Attention over four tokens: all sixteen 2×2 blocks are filled"
 ax = pullback.plot.heatmap(blocks.reshape(8, 8), title=title)
 
 # %%
-# LayerNorm normalises within each sample, and so its Jacobian has a block for each sample
-# on the diagonal. BatchNorm in training normalises a feature over all samples. The non-zero
+# LayerNorm normalizes within each sample, and so its Jacobian has a block for each sample
+# on the diagonal. BatchNorm in training normalizes a feature over all samples. The non-zero
 # entries of its Jacobian link samples, but not features:
 
 import matplotlib.pyplot as plt

@@ -74,7 +74,7 @@ x.grad
 # %%
 # *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
 # says how much of each you want. *And why do I get a vector with two entries, where I
-# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J`itself, only the
+# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J` itself, only the
 # weighted sum of its rows. In the picture, each entry of ``v`` stands beside the row that
 # it multiplies, and the sum is underneath:
 
@@ -114,8 +114,8 @@ print(product)
 x.grad
 
 # %%
-# We can check the product without autograd, by :term:`finite differences` in float64. Move
-# one coordinate a little, and see how much :math:`v\cdot f(x)` changes:
+# We can check the product without autograd, by :term:`finite differences` in float64.
+# Change one coordinate a little, and see how much :math:`v\cdot f(x)` changes:
 
 point, h = x.detach().double(), 1e-6
 steps = h * torch.eye(2, dtype=torch.float64)

@@ -79,8 +79,8 @@ for v in (None, torch.tensor(1.0)):
 
 # %%
 # *My loss came out as a vector*, with one entry for each sample, as with
-# ``reduction="none"``, or with one entry for each GPU that took part. Then you have to
-# say how to turn this vector into one number. Most often you take the mean:
+# ``reduction="none"``, or with one entry for each GPU that took part. In both cases you
+# have to say how to turn this vector into one number. Most often you take the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")

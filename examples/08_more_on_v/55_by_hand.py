@@ -5,10 +5,10 @@ The same number by hand, in NumPy and in PyTorch
 ================================================
 
 You do not quite trust what ``backward`` computes, or you want to be sure that you have
-understood it. Then compute one :term:`VJP` in three ways. Derive :math:`J` and multiply by
-hand, repeat the multiplication in NumPy, and call ``backward`` in PyTorch. You get the same
-numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in the shape of
-``x``.
+understood it. To find out, compute one :term:`VJP` in three ways: derive :math:`J` and
+multiply by hand, repeat the multiplication in NumPy, and call ``backward`` in PyTorch. You
+get the same numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in
+the shape of ``x``.
 """
 
 # %%

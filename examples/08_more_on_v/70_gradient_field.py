@@ -73,7 +73,7 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# If you call ``backward`` twice without emptying ``grid.grad``, every arrow doubles. You do
+# If you call ``backward`` twice without clearing ``grid.grad``, every arrow doubles. You do
 # not see the doubling in a plot that scales its arrows:
 
 before = grid.grad.clone()
