@@ -146,10 +146,10 @@ for ax in axes.flat:
 # ---------------------------------
 #
 # We train three times, from the same weights and with the same slides. Then we ask each
-# network about the hundred slides from the top, which it has not seen. A cell counts as
-# found if at least half of its pixels are marked. A pixel of the background that is
-# marked is a false alarm. We round the percentages of small cells to the nearest five,
-# because the last digits depend on the processor:
+# network about the hundred slides from the start of this page, which it has not seen. A
+# cell counts as found if at least half of its pixels are marked. A pixel of the background
+# that is marked is a false alarm. We round the percentages of small cells to the nearest
+# five, because the last digits depend on the processor:
 
 
 def judge(p, threshold=0.5):
@@ -276,9 +276,9 @@ for (name, number), v in zip(numbers.items(), chosen, strict=True):
 # %%
 # **The sum instead of the mean** multiplies every gradient by the number of labeled
 # pixels. With plain SGD this has the same effect as a learning rate that is thousands of
-# times larger. Adam divides by the size of the gradients, so its steps hardly change,
-# unless you clip the gradients or set a ``weight_decay``, which Adam adds to the
-# gradients before it divides.
+# times larger. Adam divides each entry of the gradient by the typical size of its past
+# values, so its steps hardly change, unless you clip the gradients or set a
+# ``weight_decay``, which Adam adds to the gradients before it divides.
 #
 # **A weight map with one dimension too many.** Images have a channel, so a map is often
 # stored as ``(B, 1, 32, 32)``. If you multiply the losses by such a map, the two
@@ -293,12 +293,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A batch without a labeled pixel.** Then ``v.sum()`` is 0, and every entry of ``v /
-# v.sum()`` is 0/0, which is NaN. Here this does no harm, because with ``ignore_index``
-# the gradient of an ignored pixel is zero, whatever ``v`` says. If you multiply the
-# losses by the weights yourself, the number in your log is NaN, but the gradient is still
-# zero. The binary cross-entropy has no such argument. With this loss the NaN reaches the
-# weights, and a single such batch ruins the network. In that case divide by
+# **A batch without a labeled pixel.** For such a batch ``v.sum()`` is 0, and every entry of
+# ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because with
+# ``ignore_index`` the gradient of an ignored pixel is zero, whatever ``v`` says. If you
+# multiply the losses by the weights yourself, the number in your log is NaN, but the
+# gradient is still zero. The binary cross-entropy has no such argument. With this loss the
+# NaN reaches the weights, and a single such batch ruins the network. In that case divide by
 # ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
 #
 # .. admonition:: Try it

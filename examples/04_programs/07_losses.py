@@ -73,11 +73,11 @@ for name, loss in losses.items():
 
 # %%
 # With squares, the ``v`` of a bad point is about sixty times as large as the ``v`` of a
-# good one. It is twice the error, divided by the number of points, and grows without
-# limit. With absolute errors the ``v`` of every point is 1/20 in size, whether the point
-# is off by little or by a lot. Huber's loss is in between. Its ``v`` is the error,
-# divided by the number of points, as long as the error is below 1, and beyond that it
-# grows no more.
+# good one. It is twice the error, divided by the number of points, and grows without limit.
+# With absolute errors the ``v`` of every point has the absolute value 1/20, whether the
+# point is off by little or by a lot. Huber's loss is in between. Its ``v`` is the error,
+# divided by the number of points, as long as the error is below 1, and beyond that it grows
+# no more.
 #
 # .. admonition:: Before you read on
 #

@@ -273,15 +273,15 @@ for name, (first, head) in ratios.items():
 # - **No v at all** raises no error, since each loss is a single number and needs no
 #   ``v``. Both losses then have the weight 1, and the auxiliary part is more than three
 #   times as large as you wanted.
-# - **Emptying the gradients between the calls** throws the gradient of the main loss
-#   away. The trunk hardly shows this here, because most of its gradient came from the
-#   auxiliary loss. The main part does show it: its gradients are None.
+# - **Clearing the gradients between the calls** throws the gradient of the main loss away.
+#   The trunk hardly shows this here, because most of its gradient came from the auxiliary
+#   loss. The main part does show it: its gradients are None.
 # - **detach before the auxiliary head** makes it a *probe*. The probe learns to read the
 #   trunk, but does not change it. This is good for measuring and useless as a remedy.
 #
 # .. admonition:: Try it
 #
-#    Replace ``nn.Tanh`` by ``nn.ReLU``, or make the main part twenty layers deep. Does
+#    Replace ``nn.Tanh`` with ``nn.ReLU``, or make the main part twenty layers deep. Does
 #    the auxiliary loss still help the main head? And how well does the main head learn if
 #    the weight is 10?
 #
@@ -300,8 +300,8 @@ for name, (first, head) in ratios.items():
 # .. dropdown:: How we checked this page
 #
 #    We compare the gradient at ``h`` with the sum, and the gradients below it with a
-#    ``backward`` that gets this sum as its ``v``. We compare the three ways with each
-#    other and with small steps of a few weights. We assert the numbers of passes, the
+#    ``backward`` that gets this sum as its ``v``. We compare the three ways with each other
+#    and with difference quotients for a few weights. We assert the numbers of passes, the
 #    ratios and the success of the training.
 
 assert right[0.0] < 0.8 < 0.95 < right[0.3]

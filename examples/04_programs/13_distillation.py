@@ -148,10 +148,10 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # optimizer holds the teacher's weights. In any case the teacher's activations stay in
 # memory.
 #
-# **The teacher is in training mode.** Then its dropout gives the student a different
-# target at each call, and the averages of its BatchNorm move with each batch. We try both
-# modes, each with and without a graph. Do the teacher's weights get a gradient, and do
-# two calls agree?
+# **The teacher is in training mode.** In that mode its dropout gives the student a
+# different target at each call, and the averages of its BatchNorm move with each batch. We
+# try both modes, each with and without a graph. Do the teacher's weights get a gradient,
+# and do two calls agree?
 
 network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, K))
 data = torch.randn(B, 4)

@@ -246,8 +246,8 @@ print(half.tolist())
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We differentiate the two losses separately, by differences along the features, and
-#    add the results with the signs that they should have.
+#    We differentiate the two losses separately, by difference quotients along the features,
+#    and add the results with the signs that they should have.
 
 e, at, expected = 1e-2, features.detach(), torch.zeros(2)
 for sign, head in ((1, label_head.detach()), (-lam, domain_head.detach())):

@@ -34,11 +34,11 @@ temperature = torch.sin(3 * pressure) + spread * torch.randn(400, 1)
 # %%
 # Now comes the program that scores the forecasts. It belongs to somebody else and is
 # written in NumPy, so PyTorch cannot differentiate through it. It takes the expected
-# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure
-# the forecast is. ``s`` may be any number, because the variance :math:`e^s` is positive
-# in any case. The score is the negative log-likelihood of normal noise, up to a constant,
-# so a small score is good. A large error costs less if the forecast was unsure, but an
-# unsure forecast costs something, too:
+# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure the
+# forecast is. ``s`` may be any number, because the variance :math:`e^s` is always positive.
+# The score is the negative log-likelihood of normal noise, up to a constant, so a small
+# score is good. A large error costs less if the forecast was unsure, but an unsure forecast
+# costs something, too:
 #
 # .. math::
 #

@@ -130,7 +130,7 @@ below.set_xlabel("step")
 title = figure.suptitle("The loss is soon around zero, the distance falls")
 
 # %%
-# The points have come close to the clover, and about every second loss is negative, as if
+# The points have come close to the clover, and about half of the losses are negative, as if
 # the training had gone *below zero*:
 
 negative = [loss < 0 for loss in losses[-100:]].count(True)

@@ -87,8 +87,8 @@ for reduce in (torch.sum, torch.mean):
 # ---------------------------
 #
 # The first use is to look at the lengths. Suppose that somebody has mistyped a target, so
-# that there is a 30 among numbers that are about 1 in size. For each sample, ``rows``
-# joins the gradients of *all* parameters to one row:
+# that there is a 30 among numbers of magnitude about 1. For each sample, ``rows`` joins the
+# gradients of *all* parameters to one row:
 
 
 def rows(gradients):
@@ -291,8 +291,8 @@ print({name: tuple(g.shape) for name, g in of_each.items()})
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare each row with the result of ``backward`` on that sample alone, also for
-#    the classifier and the pictures. We compare the clipped sum with the factors times
+#    We compare each row with the result of ``backward`` on that sample alone, for the
+#    classifier and the pictures as well. We compare the clipped sum with the factors times
 #    the rows, and the outputs after a step with the prediction of the kernel.
 
 for i in range(6):

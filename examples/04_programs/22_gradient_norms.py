@@ -208,7 +208,7 @@ print(before, len(squares))
 #    \Bigl\lVert\sum_tv_ta_t^\top\Bigr\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)
 #
 # for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. For each sample these
-# tables hold :math:`2T^2` numbers, so they are worth while if the layer has more weights
+# tables hold :math:`2T^2` numbers, so they are worthwhile if the layer has more weights
 # than that. A convolution is such a layer as well, once its input has been unfolded into
 # patches. The first ratios below compare the lengths from the tables with the right
 # lengths. For the second ratios we add the squares of the T lengths, which is wrong:
@@ -263,9 +263,9 @@ print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 #
 # .. dropdown:: Answer
 #
-#    Adam divides by the size of the gradients, so it learns as before, and the limit only
-#    makes all samples equally strong. Plain SGD would take steps of at most 0.001 times the
-#    learning rate, and stay where it is:
+#    Adam divides each entry of the gradient by the typical size of its past values, so it
+#    learns as before, and the limit only makes all samples equally strong. Plain SGD would
+#    take steps of at most 0.001 times the learning rate, and stay where it is:
 
 tiny, tiny_norms = train(C=0.001)
 print("too long:", (tiny_norms > 0.001).float().mean().item() > 0.95)
@@ -275,10 +275,10 @@ print("Adam, near the curve:", off < 0.1)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the lengths with the lengths from the long way, also for a layer without a
-#    bias. We compare the sum that ``backward(v)`` leaves with gradients that are computed
-#    one at a time and shortened. With some room, we assert which of the two fits is
-#    better.
+#    We compare the lengths with the lengths from the long way, for a layer without a bias
+#    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
+#    computed one at a time and shortened. With some room, we assert which of the two fits
+#    is better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)

@@ -200,7 +200,7 @@ except BufferError as error:
 print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
 
 # %%
-# **Both sides have the same memory.** No copy has been made, so a change on one side is a
+# **Both sides share the same memory.** No copy has been made, so a change on one side is a
 # change on the other. Autograd counts the changes that PyTorch makes, but it does not see
 # the changes that NumPy makes. Here the gradient 2x should be 2, 4, 6. But ``backward``
 # computes it from the changed numbers:
@@ -257,8 +257,8 @@ print(len(rows), tuple(rows[0].shape))
 # .. dropdown:: Answer
 #
 #    You get no error, because the shapes are right, and the loss even goes down. But the
-#    gradient belongs to a canal that flows the other way, and the leaks are wrong by
-#    about half of the larger leak. A comparison with small steps, such as ``gradcheck``,
+#    gradient belongs to a canal that flows the other way, and the leaks are wrong by about
+#    half of the larger leak. A comparison with difference quotients, such as ``gradcheck``,
 #    finds the mistake at once:
 
 mistaken = lambda x: (forward(x), forward)

@@ -173,8 +173,8 @@ except RuntimeError as error:
 # %%
 # **The step comes after the gradient.** The graph of ``h`` is held in memory until the
 # gradient arrives, and it has saved weights. If an optimizer changes one of them in the
-# meantime, ``backward`` raises an error. If you need the memory, let ``h`` go, and
-# compute it again from ``x`` when the gradient has arrived, also before the step.
+# meantime, ``backward`` raises an error. If you need the memory, let ``h`` go, and compute
+# it again from ``x`` when the gradient has arrived, but still before the step.
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
 h = deep(data)

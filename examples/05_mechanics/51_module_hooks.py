@@ -14,7 +14,7 @@ the hook returns replaces the inputs' cotangents, but not the gradient of any we
 """
 
 # %%
-# Our layer maps shape ``(1, 2)`` to ``(1, 1)``, with both weights equal to 3. ``v`` is 1.
+# Our layer maps shape ``(1, 2)`` to ``(1, 1)``. Both of its weights are 3, and ``v`` is 1.
 # ``to_x``, which is usually called ``grad_input``, is a tuple with an entry for every
 # positional argument. ``from_y``, which is usually called ``grad_output``, is a tuple with
 # an entry for every output:
@@ -177,8 +177,8 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *My module is called twice.* Then its hook is called twice as well, first for the later
-# call to the module:
+# *My module is called twice.* In that case its hook is called twice as well, first for the
+# later call to the module:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))

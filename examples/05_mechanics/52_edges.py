@@ -142,9 +142,9 @@ torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
 print(x.grad)
 
 # %%
-# *Which gradient do I get after an edit in place?* The tensor itself then stands for its
-# new value. An edge that was taken before the edit stands for the old value. Here ``h`` is
-# doubled, and :math:`y=4h`:
+# *Which gradient do I get after an edit in place?* After the edit the tensor itself stands
+# for its new value. An edge that was taken before the edit stands for the old value. Here
+# ``h`` is doubled, and :math:`y=4h`:
 
 h = 3 * x
 before = get_gradient_edge(h)

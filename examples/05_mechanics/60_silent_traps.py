@@ -13,9 +13,9 @@ it gives.
 """
 
 # %%
-# We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
-# :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``. It also refuses a
-# single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
+# We first look at what *does* raise an error. Let :math:`y=x^2` at ``x = [1, 2]``, so that
+# the :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``. It also
+# refuses a single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
 
 from copy import deepcopy
 

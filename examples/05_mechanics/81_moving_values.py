@@ -39,7 +39,7 @@ def pad(x, mode):
 
 
 # %%
-# Here are ten ways to move numbers about. Their outputs have different shapes:
+# Here are ten ways to move numbers around. Their outputs have different shapes:
 
 moves = {
     "flip": lambda x: x.flip(0),
@@ -132,11 +132,11 @@ print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach())
 # What goes wrong
 # ---------------
 #
-# *I resize v back to the size of x by hand.* Then ``v`` is averaged, whereas the transpose
-# adds up its entries. After an upsampling by 2, ones for ``v`` give you half of the right
-# gradient. You can see the mistake in the sum of the gradient. The shares of each output
-# add up to 1, so every unit of ``v`` has to arrive somewhere, and six ones have to give a
-# gradient whose sum is 6:
+# *I resize v back to the size of x by hand.* Resizing averages the entries of ``v``,
+# whereas the transpose adds them up. After an upsampling by 2, ones for ``v`` give you half
+# of the right gradient. You can see the mistake in the sum of the gradient. The shares of
+# each output add up to 1, so every unit of ``v`` has to arrive somewhere, and six ones have
+# to give a gradient whose sum is 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]

@@ -145,18 +145,18 @@ print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(
 torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 
 # %%
-# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries
-# that you keep still get a gradient. Only the decision which entries to keep has no
+# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries that
+# you keep still get a gradient. Only the decision about which entries to keep has no
 # gradient. If you want a slope for this decision although the mask is hard, use a
-# straight-through estimate. :ref:`discrete-choices` is about the bias of such an
-# estimate. Here is the mask without one:
+# straight-through estimate. :ref:`discrete-choices` is about the bias of such an estimate.
+# Here is the mask without one:
 
 mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
 print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())
 
 # %%
 # As a check, we compare the gradient of each selection with difference quotients along each
-# axis, in float64. We compare the gradient through ``sort`` with the product by a
+# axis, in float64. We compare the gradient through ``sort`` with the product with a
 # permutation matrix:
 
 P = F.one_hot(x.argsort(), 4).float()
