@@ -208,7 +208,7 @@ print("untied:", head.weight.requires_grad)
 #
 # .. admonition:: Try it
 #
-#    Replace the BatchNorm by ``nn.LayerNorm(4)``. What changes in the backbone now, with
+#    Replace the BatchNorm with ``nn.LayerNorm(4)``. What changes in the backbone now, with
 #    ``model.train()`` alone?
 #
 # .. dropdown:: Answer

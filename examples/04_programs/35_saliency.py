@@ -164,12 +164,12 @@ for panels in (
 # A score at each pixel: segmentation
 # -----------------------------------
 #
-# The output of a UNet has the shape ``(1, C, H, W)``, with a score for each class *at
-# each pixel*. For which score do you want a map? There are three usual answers. You can
-# add up the scores of a class over the whole picture, or only over the pixels where this
-# class has the largest score, or you can take the score at one pixel. Each of these is a
-# single number, and so each corresponds to a ``v``. For the first, ``v`` has ones in the
-# channel of the class and zeros elsewhere:
+# The output of a UNet has the shape ``(1, C, H, W)``, with a score for each class *at each
+# pixel*. For which score do you want a map? There are three common answers. You can add up
+# the scores of a class over the whole picture, or only over the pixels where this class has
+# the largest score, or you can take the score at one pixel. Each of these is a single
+# number, and so each corresponds to a ``v``. For the first, ``v`` has ones in the channel
+# of the class and zeros elsewhere:
 
 segmenter = nn.Sequential(features, nn.Conv2d(8, 2, 1))
 photo = shown[:1].clone().requires_grad_()
@@ -221,10 +221,10 @@ print("brighter by    ", [round(f, 1) for f in factor.tolist()])
 print("the score is   ", [round(f, 1) for f in (scores * v).sum(1).tolist()])
 
 # %%
-# **A softmax before the map.** Then you ask about a *probability*, which is a different
-# question. With two classes the slope of the probability is :math:`p(1-p)` times the
-# slope of the difference of the two scores. If the network is sure, ``p`` is near 1, and
-# the whole map goes dark, although the picture is a clear case:
+# **A softmax before the map.** With a softmax you ask about a *probability*, which is a
+# different question. With two classes the slope of the probability is :math:`p(1-p)` times
+# the slope of the difference of the two scores. If the network is sure, ``p`` is near 1,
+# and the whole map goes dark, although the picture is a clear case:
 
 p = model(pictures).softmax(1)
 (of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)
@@ -259,11 +259,11 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 # .. dropdown:: How we checked this page
 #
 #    We compare each map with the map of the same picture alone, computed with an index in
-#    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of
-#    its 144 pixels. We check that the two functions give the maps of the page, and try
-#    them with colors, five classes, feature maps of half the size, a frozen network and
-#    other dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more
-#    than 60% near the bar.
+#    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of its
+#    144 pixels. We check that the two functions give the maps on this page, and try them
+#    with colors, five classes, feature maps of half the size, a frozen network and other
+#    dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more than
+#    60% near the bar.
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()

@@ -98,10 +98,10 @@ for name, way in ways.items():
     print(f"{name:22}", torch.allclose(product, wanted), filled())
 
 # %%
-# The first three give the same gradient and leave the weights empty. Take the first for a
-# single gradient. Take the second if you need ``.grad``, for example for an optimizer.
-# Take the third if the network will never be trained again. The third way also saves
-# memory, because tensors that only the gradients of the weights need are not kept.
+# The first three give the same gradient and leave the weights without a gradient. Take the
+# first for a single gradient. Take the second if you need ``.grad``, for example for an
+# optimizer. Take the third if the network will never be trained again. The third way also
+# saves memory, because tensors that only the gradients of the weights need are not kept.
 #
 # One step against the network: FGSM
 # ----------------------------------
@@ -185,10 +185,10 @@ print("within the limits:", bool((image.abs() <= 1).all()), " higher:", at_end >
 # -------------------------------------------
 #
 # In a GAN the network that the gradient passes through is the critic. The gradient of the
-# generator's loss passes through the critic, and ``backward`` fills the critic's
-# ``.grad``, too. If you do not empty it, the critic's next step also follows the
-# generator's loss. A ``detach`` is the wrong solution here, because it cuts off the
-# generator, which you want to train:
+# generator's loss passes through the critic, and ``backward`` fills the critic's ``.grad``,
+# too. If you do not clear it, the critic's next step also follows the generator's loss. A
+# ``detach`` is the wrong solution here, because it cuts off the generator, which you want
+# to train:
 
 generator = nn.Linear(2, 2)
 optimizer = torch.optim.Adam(generator.parameters(), lr=0.01)

@@ -173,10 +173,10 @@ print(f"gradient × vector     {at_the_end.sum():.1f}")
 #
 # A lookup is a product of a one-hot row with the table W. With respect to *this row* the
 # gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each
-# word of the vocabulary at each place, which says how fast the score changes if a little
-# of that word is mixed in. Subtract the number of the present word, and you get an
-# estimate of how an exchange would change the score, for every place and every word, from
-# one backward pass (HotFlip, Ebrahimi et al., 2018):
+# word of the vocabulary at each place, which says how fast the score changes if a little of
+# that word is mixed in. Subtract the number of the current word, and you get an estimate of
+# how an exchange would change the score, for every place and every word, from one backward
+# pass (HotFlip, Ebrahimi et al., 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T

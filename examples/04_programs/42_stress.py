@@ -86,7 +86,7 @@ print(stress[0].numpy().round(3))
 # ``(strain + strain.mT) / 2``, and you get the symmetric part of the result.
 #
 # The *pressure* is minus a third of the trace. It is positive if the crystal pushes
-# outward. At their present size both crystals pull inward. If we squeeze them to nine
+# outward. At their current size both crystals pull inward. If we squeeze them to nine
 # tenths of their length, they push outward:
 
 

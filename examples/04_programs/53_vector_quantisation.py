@@ -144,9 +144,9 @@ print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
 # been chosen has the gradient zero, so plain Adam without weight decay leaves it where it
-# is. In the next step it is idle again, unless the points come to it. Such codes are
-# called *dead*. A usual cure is to put a code that has not been chosen for some time onto
-# a point of the present batch. This is an ordinary assignment under ``no_grad``, in which
+# is. In the next step it is idle again, unless the points come to it. Such codes are called
+# *dead*. A common cure is to put a code that has not been chosen for some time onto a point
+# of the current batch. This is an ordinary assignment under ``no_grad``, in which
 # ``backward`` plays no part. We train once without and once with such restarts:
 
 
@@ -272,10 +272,9 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient that arrives at the point with the gradient that arrives at
-#    the code, and with the slope from a small step, which is zero. We compare the
-#    gradient of the codebook with the formula, and assert both tables and the numbers of
-#    codes in use.
+#    We compare the gradient that arrives at the point with the gradient that arrives at the
+#    code, and with a difference quotient, which is zero. We compare the gradient of the
+#    codebook with the formula, and assert both tables and the numbers of codes in use.
 
 assert torch.equal(at_passed, at_e)
 assert at_e.any()

@@ -237,16 +237,17 @@ for name, loss in wrong.items():
 # - **C.** If the guess has a graph, the product differentiates ``v`` as well, and the extra
 #   term has no meaning. With the guess under ``no_grad``, ``v`` is a constant, and
 #   the product is right without a ``detach``.
-# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The
-#   steps of SGD are then 48 times as short. The steps of Adam hardly change, because Adam
-#   divides by the size of the gradient, as long as this size is large beside its ``eps``.
+# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The steps
+#   of SGD are then 48 times as short. The steps of Adam hardly change, because Adam divides
+#   each entry of the gradient by the typical size of its past values, as long as this size
+#   is large compared with Adam's ``eps``.
 #
 # Why subtract the noise?
 # -----------------------
 #
 # The noise has the mean zero, so without the subtraction ``v`` would be the same *on
 # average*. But in a single step ``v`` would contain much more noise, unless ``t`` is very
-# small. For very small ``t`` it is the other way round: the denoiser does not see the
+# small. For very small ``t`` it is the other way around: the denoiser does not see the
 # noise, and the subtraction adds it. We take the picture of the first scene, and compare
 # the spread with and without the subtraction over many draws:
 

@@ -190,9 +190,9 @@ for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
     print(f"{count:3} at once: right {part:.2f}")
 
 # %%
-# **A classifier in training mode.** Then BatchNorm subtracts the mean of the batch, and
-# divides by its spread. Each number depends on all pictures, and the gradient of the sum
-# is no longer the gradient of each picture's own number. You can test this without any
+# **A classifier in training mode.** In this mode BatchNorm subtracts the mean of the batch,
+# and divides by its spread. Each number depends on all pictures, and the gradient of the
+# sum is no longer the gradient of each picture's own number. You can test this without any
 # formula. Exchange the last picture for a different one, and see whether the guidance of
 # the first picture changes. If the classifier has Dropout, and you try this in training
 # mode, set the seed before each of the two calls, because otherwise the masks make a

@@ -301,10 +301,10 @@ print(bool((slopes[0] - slopes[1]).norm() < 1e-3 * slopes[0].norm()))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the recorded gradient with small differences of the solver's numbers. With
-#    many steps, we compare the adjoint gradient with the recorded one, for a ``v`` on the
-#    last state and for a ``v`` on all states. We compare the third way with the first to
-#    twelve digits.
+#    We compare the recorded gradient with difference quotients of the solver's numbers.
+#    With many steps, we compare the adjoint gradient with the recorded one, for a ``v`` on
+#    the last state and for a ``v`` on all states. We compare the third way with the first
+#    to twelve digits.
 
 for got, at in zip(recorded, (0, 1), strict=True):
     for i in range(2):

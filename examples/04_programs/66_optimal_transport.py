@@ -251,8 +251,8 @@ print(f"mean distance from the centre {blurred[-1].norm(dim=1).mean():.1f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradients of the minimum, of the cost without the entropy and of a
-#    loss on the plan with small differences of one entry of ``C``. We compare the sums of
+#    We compare the gradients of the minimum, of the cost without the entropy and of a loss
+#    on the plan with difference quotients for one entry of ``C``. We compare the sums of
 #    the plan with ``p`` and ``q``.
 
 h = torch.zeros(5, 4, dtype=torch.float64)

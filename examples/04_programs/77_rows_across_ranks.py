@@ -52,9 +52,9 @@ printed = done.stdout.splitlines()
 #
 # .. math::
 #
-#    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil ,
+#    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil .
 #
-# These are three rows for the first process, and two for the second. Here is each ``v``
+# That makes three rows for the first process, and two for the second. Here is each ``v``
 # that arrived. All except one are :term:`one-hot vectors <one-hot vector>`:
 
 print("\n".join(printed[:6]))

@@ -130,10 +130,10 @@ for _ in range(4):
     print("then w", w.item(), "scale", scaler.get_scale())
 
 # %%
-# The first three steps change nothing, and this is as it should be. ``scaler.step``
-# leaves out the step when a gradient is not finite, and ``update`` halves the scale,
-# until all gradients fit into float16. If you clip, clip after ``unscale_``, because
-# ``.grad`` is scaled until then (:ref:`grad-scaler-order` tries several orders).
+# The first three steps change nothing, and this is as it should be. ``scaler.step`` skips
+# the step when a gradient is not finite, and ``update`` halves the scale, until all
+# gradients fit into float16. If you clip, clip after ``unscale_``, because ``.grad`` is
+# scaled until then (:ref:`grad-scaler-order` tries several orders).
 #
 # What to watch for
 # -----------------

@@ -45,10 +45,10 @@ measured = swing(true) + sigma * torch.randn(60, dtype=torch.float64)
 # The loss is the mean of the squared differences, and each difference is divided by the
 # error of its measurement. The outputs ``y`` have the shape ``(60,)``, and ``v``, the
 # gradient of the loss with respect to ``y``, has the same shape. Here we compute ``v``
-# with a formula, to show where it goes. If the loss had a graph, ``loss.backward()``
-# would send the same ``v`` through ``y``. The closure does four things: it empties
-# ``.grad``, computes the loss, calls ``backward``, and returns the loss. Our closure also
-# stores every loss, so that we see how often it was called:
+# with a formula, to show where it goes. If the loss had a graph, ``loss.backward()`` would
+# send the same ``v`` through ``y``. The closure does four things: it clears ``.grad``,
+# computes the loss, calls ``backward``, and returns the loss. Our closure also stores every
+# loss, so that we see how often it was called:
 
 
 def fit(model, theta, measured, sigma, optimizer, steps):
@@ -183,12 +183,12 @@ for optimizer, settings in (
 # -----------------
 #
 # **A closure without zero_grad.** The gradients of all calls in one step add up in
-# ``.grad``, and LBFGS uses the sum as if it were the gradient. If you empty ``.grad``
-# only before ``step``, the gradient of the first call is right, and no other. **New data
-# in each call, or dropout.** LBFGS computes the curvature from the difference of two
-# gradients, so they have to be gradients of the *same* function. Draw the batch outside
-# of the closure. Here are the first three calls. On the left is the gradient that LBFGS
-# was given, and on the right the true gradient at the same point:
+# ``.grad``, and LBFGS uses the sum as if it were the gradient. If you clear ``.grad`` only
+# before ``step``, the gradient of the first call is right, and no other. **New data in each
+# call, or dropout.** LBFGS computes the curvature from the difference of two gradients, so
+# they have to be gradients of the *same* function. Draw the batch outside of the closure.
+# Here are the first three calls. On the left is the gradient that LBFGS was given, and on
+# the right the true gradient at the same point:
 
 torch.manual_seed(0)  # the same noise on every build
 for wrong in (None, "zero_grad", "new batch"):
