@@ -59,7 +59,7 @@ mean_of_squares = (each**2).mean(0)
 print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 
 # %%
-# At a minimum of the loss, the gradient of the mean is 0, and so is its square, while the
+# At a minimum of the loss, the gradient of the mean is 0, and so is its square, whereas the
 # Fisher matrix is in general not 0. With batches of one sample, the squares of ``.grad``
 # have the right mean, but you need a loop over the samples.
 #

@@ -107,9 +107,9 @@ for reduction in ("mean", "none"):
 # Divided by what?
 # ----------------
 #
-# With class weights, ``cross_entropy`` does not divide by the number of samples. It
-# divides by the sum of the weights of the samples in the batch, and a sample whose target
-# is ``ignore_index`` counts 0. With three samples, of which the last is ignored, ``v`` is
+# With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
+# by the sum of the weights of the samples in the batch, and a sample whose target is
+# ``ignore_index`` counts as 0. With three samples, of which the last is ignored, ``v`` is
 # (1, 3, 0)/(1 + 3):
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
@@ -172,11 +172,11 @@ ax.legend()
 title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
-# The three points pull down the line that was fitted with ones, and the other line comes
-# close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`. Multiplied
-# by :math:`1/\lvert r\rvert`, it has the same size at every point that is off by more
-# than 0.02. So a distant point pulls no harder than a near one, as with absolute errors
-# (:ref:`what-losses-send`).
+# The three wrong points pull down the line that was fitted with ones, and the other line
+# comes close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`.
+# Multiplied by :math:`1/\lvert r\rvert`, it has the same absolute value at every point that
+# is off by more than 0.02. So a distant point pulls no harder than a near one, as with
+# absolute errors (:ref:`what-losses-send`).
 #
 # What to watch for
 # -----------------

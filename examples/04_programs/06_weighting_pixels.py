@@ -52,10 +52,10 @@ area = segment.flatten().bincount()
 print("pixels of the cells of the first slide:", area[1:7].tolist())
 
 # %%
-# A large cell has more than ten times as many pixels as a small one, unless the edge of
-# the slide cuts it. The zeros stand for small cells that we left out because they would
-# have touched another cell. If every pixel counts once, one large cell is worth more than
-# ten small ones.
+# A large cell has more than ten times as many pixels as a small one, unless the edge of the
+# slide cuts it. The zeros in the output stand for small cells that we left out because they
+# would have touched another cell. If every pixel counts once, one large cell is worth more
+# than ten small ones.
 #
 # The program
 # -----------
@@ -138,8 +138,8 @@ for ax in axes.flat:
     ax.set_yticks([])
 
 # %%
-# In all three maps the rims have no color, because the pixels of a rim count 0. In the
-# map by class, all cells have the same color. In the map by segment, the small cells
+# In all three maps the rims have no color, because the pixels of a rim have the weight 0.
+# In the map by class, all cells have the same color. In the map by segment, the small cells
 # stand out, and a pixel of the large cell counts no more than a pixel of the background.
 #
 # What the network learns from each
@@ -191,10 +191,10 @@ for ax in axes.flat:
 # -------------------------------------
 #
 # There is a cheaper way to find more cells. Keep the network that was trained with every
-# pixel counted once, and mark a pixel as soon as the network gives it a smaller chance
-# than one half. To be fair, we let the threshold of each network run from high to low,
-# and plot the share of small cells that it finds against the share of false alarms. The
-# dots mark a threshold of one half:
+# pixel counted once, and mark a pixel even if the network gives it a chance somewhat below
+# one half. To be fair, we let the threshold of each network run from high to low, and plot
+# the share of small cells that it finds against the share of false alarms. The dots mark a
+# threshold of one half:
 
 figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 4))
 for name, p in chances.items():
@@ -215,9 +215,9 @@ title = ax.set_title("Small cells found, for each threshold")
 # chance is 0.5. So the weight has only moved the threshold.
 #
 # The curve of the segments lies above the others. A threshold cannot tell a pixel of a
-# small cell from a pixel of a large cell, whereas this weight does. But this weight has a
-# price, too. We let each of the three networks mark 5% of the background, and see which
-# pixels of cells it misses:
+# small cell from a pixel of a large cell, whereas the weight by segment treats the two
+# differently. But the weight by segment has a price, too. We let each of the three networks
+# mark 5% of the background, and see which pixels of cells it misses:
 
 in_large = (area > 40)[segment] & (target == 1)
 in_small = (area < 40)[segment] & (target == 1)
@@ -230,9 +230,9 @@ for name, p in chances.items():
     print(f"{name:12} {large:.0%}  about {10 * round(10 * few)}%")
 
 # %%
-# The network finds more of the small cells, but misses more pixels of the large ones. It
-# still finds all of the large cells, so this is a good bargain if you count cells. If you
-# measure their area, it is not.
+# The network that was trained with weights by segment finds more of the small cells, but
+# misses more pixels of the large ones. It still finds all of the large cells, so this is a
+# good bargain if you count cells. If you measure their area, it is not.
 #
 # What to watch for
 # -----------------
@@ -297,9 +297,9 @@ except RuntimeError as error:
 # ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because with
 # ``ignore_index`` the gradient of an ignored pixel is zero, whatever ``v`` says. If you
 # multiply the losses by the weights yourself, the number in your log is NaN, but the
-# gradient is still zero. The binary cross-entropy has no such argument. With this loss the
-# NaN reaches the weights, and a single such batch ruins the network. In that case divide by
-# ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
+# gradient is still zero. The binary cross-entropy has no ``ignore_index``. With this loss
+# the NaN reaches the weights, and a single such batch ruins the network. In that case
+# divide by ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
 #
 # .. admonition:: Try it
 #

@@ -125,15 +125,15 @@ print(taught((now - target) ** 2, w=w), held)
 # %%
 # With the graph the derivative is 0. The value rises with the slope 1, and the target
 # with the slope 0.5·2, which is also 1. So the target runs away as fast as the value
-# follows it, and nothing is learned. With the cut, the gradient of the weight is −2, and
-# a step against it raises the value. The full gradient is used in a different algorithm,
-# known as *residual gradient*.
+# follows it, and nothing is learned. With the cut, the gradient with respect to the weight
+# is −2, and a step against it raises the value. The full gradient is used in a different
+# algorithm, known as *residual gradient*.
 #
-# Many programs add a *target network*, a copy that follows slowly. A moving average of
-# the weights (EMA) is such a copy, too. The copy needs no gradient, so move it under
-# ``no_grad``. If you let autograd record the moves, each of them adds a piece to a graph
-# that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of the
-# way:
+# Many programs add a *target network*, a copy that follows the network slowly. A moving
+# average of the weights (EMA) is such a copy, too. The copy needs no gradient, so move it
+# under ``no_grad``. If you let autograd record the moves, each of them adds a piece to a
+# graph that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of
+# the way:
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)
@@ -148,12 +148,12 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 # An actor and its critic
 # -----------------------
 #
-# In actor-critic programs the *advantage* is the return minus the value. It multiplies
-# the log-probability of the action that the actor took. The advantage is a weight, so it
+# In actor-critic programs the *advantage* is the return minus the value. The advantage
+# multiplies the log-probability of the action that the actor took. It is a weight, so it
 # has to be a constant. If it keeps its graph, the actor's loss also has a gradient with
-# respect to the value, which is −1 in the first line of the output. If the critic's loss
-# in your program is ``advantage.pow(2).mean()``, cut the advantage only in the actor's
-# loss, ``-(logp * advantage.detach()).mean()``, and not where it is computed
+# respect to the value, which is −1 in the first line of the output. If the critic's loss in
+# your program is ``advantage.pow(2).mean()``, cut the advantage only in the actor's loss,
+# ``-(logp * advantage.detach()).mean()``, and not where it is computed
 # (:ref:`actor-critic-detach`). The value has its own loss, in which the return is the
 # constant:
 

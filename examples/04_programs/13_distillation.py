@@ -145,8 +145,8 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 #
 # **The teacher gets a gradient, too.** If the teacher's logits have a graph, the loss
 # pulls both networks toward each other. The teacher then follows the student if an
-# optimizer holds the teacher's weights. In any case the teacher's activations stay in
-# memory.
+# optimizer holds the teacher's weights. Even if no optimizer does, the teacher's
+# activations stay in memory.
 #
 # **The teacher is in training mode.** In that mode its dropout gives the student a
 # different target at each call, and the averages of its BatchNorm move with each batch. We

@@ -28,8 +28,8 @@ forward pass and multiplies by −λ in the backward pass.
 # To make the numbers easy to follow, let each loss be the product of a head with the
 # features, where the head is (3, 4) for the label and (10, 20) for the domain. Then with
 # :math:`\lambda=0.5` the features should get (3, 4) − 0.5·(10, 20) = (−2, −6). ``taught``
-# returns the gradients that the features and the two heads receive, for a given way to
-# reverse:
+# returns the gradients that the features and the two heads receive, for a given way of
+# reversing the gradient:
 
 import torch
 
@@ -214,9 +214,9 @@ twice = label_head @ h - domain_head @ Reverse.apply(h, lam)
 print("features", torch.autograd.grad(twice, features)[0].tolist())
 
 # %%
-# **The layer inside torch.func.grad**, or inside :term:`vmap`. There a ``Function`` needs
-# ``setup_context`` (:ref:`function-under-transforms`), and without it you get an error.
-# The third way, the single line, works as it is:
+# **The layer inside torch.func.grad**, or inside :term:`vmap`. Inside these transforms a
+# ``Function`` needs ``setup_context`` (:ref:`function-under-transforms`), and without it
+# you get an error. The third way, the single line, works as it is:
 
 loss = lambda x: domain_head @ ways["one line"](x)
 by_func = torch.func.grad(loss)(features.detach())

@@ -192,10 +192,10 @@ except (TypeError, RuntimeError) as error:
     print(error)
 
 # %%
-# **A float64 v is cast to the dtype of y without a warning.** This is mostly what you
+# **A float64 v is cast to the dtype of y without a warning.** This is usually what you
 # want. If a number is too large for float32, it becomes infinite, and if it is too small,
-# it becomes 0. In float16 :math:`10^5` is already too large. Here we pass
-# :math:`10^{300}` for a float32 tensor:
+# it becomes 0. In float16 :math:`10^5` is already too large. Here we pass :math:`10^{300}`
+# for a float32 tensor:
 
 leaf = torch.ones(1, requires_grad=True)
 (leaf * 1).backward(torch.tensor([1e300], dtype=torch.float64))

@@ -271,9 +271,9 @@ for rule in (solve_and_pull, mistaken):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient through the bridge with difference quotients, its rows with
-#    the inverse of the matrix, and the product for the running product with its formula.
-#    We also check that the leaks that were found are near the true leaks.
+#    We compare the gradient through the bridge with difference quotients, its rows with the
+#    inverse of the matrix, and the result for the running product with its formula. We also
+#    check that the leaks that were found are near the true leaks.
 
 bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))

@@ -125,12 +125,12 @@ title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-
 # Both as functions
 # -----------------
 #
-# You can copy these two functions, for any number of classes and channels. The model has
-# to be in ``eval`` mode, and the pictures must have the dtype and the device of its
-# weights. ``classes`` holds the class that you ask about for each picture, for example
-# ``scores.argmax(1)``, the class that the network has chosen. Each color has its own
-# slope, and the first function takes the largest of these. The second function enlarges
-# its maps to the size of the pictures:
+# You can copy these two functions and use them for any number of classes and channels. The
+# model has to be in ``eval`` mode, and the pictures must have the dtype and the device of
+# its weights. ``classes`` holds the class that you ask about for each picture, for example
+# ``scores.argmax(1)``, the class that the network has chosen. Each color has its own slope,
+# and the first function takes the largest of these. The second function enlarges its maps
+# to the size of the pictures:
 
 
 def saliency_maps(model, pictures, classes):
@@ -185,10 +185,10 @@ channel[:, 1] = 1
 print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
 
 # %%
-# The ``True`` says that this ``v`` gives the same map as the sum. The three maps answer
-# different questions. The map of a single pixel is zero outside the window that this
-# pixel sees, which is 5×5 here. The map over the whole picture says how each pixel moves
-# all outputs around it together. Here are the corners of the window:
+# The ``True`` says that this ``v`` gives the same map as the sum of the scores. The three
+# maps answer different questions. The map of a single pixel is zero outside the window that
+# this pixel sees, which is 5×5 here. The map over the whole picture says how each pixel
+# moves all outputs around it together. Here are the corners of the window:
 
 corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
 print(corners.min.tolist(), corners.max.tolist())

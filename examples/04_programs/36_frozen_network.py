@@ -61,8 +61,8 @@ wanted = x.grad
 print("filled:", filled())
 
 # %%
-# All four have one. ``backward`` fills every :term:`leaf` of the graph that requires a
-# gradient, and weights do.
+# All four weights have one. ``backward`` fills every :term:`leaf` of the graph that
+# requires a gradient, and weights do.
 #
 # Four ways, of which one fails
 # -----------------------------
@@ -98,10 +98,11 @@ for name, way in ways.items():
     print(f"{name:22}", torch.allclose(product, wanted), filled())
 
 # %%
-# The first three give the same gradient and leave the weights without a gradient. Take the
-# first for a single gradient. Take the second if you need ``.grad``, for example for an
-# optimizer. Take the third if the network will never be trained again. The third way also
-# saves memory, because tensors that only the gradients of the weights need are not kept.
+# The first three ways give the same gradient with respect to ``x``, and the weights get
+# none. Take the first for a single gradient. Take the second if you need ``.grad``, for
+# example for an optimizer. Take the third if the network will never be trained again. The
+# third way also saves memory, because tensors that only the gradients of the weights need
+# are not kept.
 #
 # One step against the network: FGSM
 # ----------------------------------

@@ -247,8 +247,8 @@ print(torch.equal(by_row[1, 2], by_row[1, 3]), torch.equal(by_row[0, 3], by_row[
 # %%
 # **A network that is too sure.** We have trained with a strong ``weight_decay`` for a
 # reason. Without weight decay the network goes on making its scores larger, until most of
-# the ``tanh`` are nearly flat. Then the slope at a review says little about a step as
-# long as an exchange of words. Here is how well the estimates at the third place agree
+# the ``tanh`` are nearly flat. Then the slope at a review says little about a step that is
+# as large as an exchange of words. Here is how well the estimates at the third place agree
 # with the trials, as a correlation over all reviews, for both networks:
 
 
@@ -294,8 +294,8 @@ for table in (embed, frozen):
 # %%
 # .. admonition:: Try it
 #
-#    In the second review, *plot is very very dull*, look for the exchange that the
-#    estimate likes best. Would you have chosen the same exchange, and does it change the
+#    In the second review, *plot is very very dull*, look for the exchange that the estimate
+#    ranks highest. Would you have chosen the same exchange, and does it change the
 #    network's mind?
 #
 # .. dropdown:: Answer

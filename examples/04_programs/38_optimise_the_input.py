@@ -47,7 +47,7 @@ label = model(images).argmax(1)
 
 # %%
 # In each step we need the gradient of each picture's loss with respect to this picture.
-# There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` is
+# There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` holds
 # ones, which ask for the gradient of the sum. In ``eval`` mode no picture influences
 # another, and so each picture gets its own gradient (:ref:`ones`):
 
@@ -152,7 +152,7 @@ for quantised in (
 # weight that is not frozen, and the next training step uses it, unless ``zero_grad``
 # comes first. Frozen weights get no gradient, and PyTorch does not even compute one. If
 # the weights have to stay trainable, as in adversarial training, ``autograd.grad`` with
-# respect to the picture leaves their ``.grad`` alone. In adversarial training, attack in
+# respect to the picture leaves their ``.grad`` alone. During such training, attack in
 # ``eval()`` mode, so that the averages of BatchNorm do not move, and then train on
 # ``x.detach()``. Here are the ``.grad`` of the frozen weights, and the ``.grad`` of
 # trainable weights after a call of ``slope``:
@@ -190,12 +190,12 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style requires a
-# gradient. Weights of the features that are not frozen would also give it a graph. Each
-# ``backward`` goes back through this graph as well, and the first one frees it. With
-# ``retain_graph=True`` the program runs, but it does unnecessary work for a target that
-# should not change. A target is a constant, so compute it once, under ``no_grad``. Then
-# you need no flag. The optimizer gets the picture as its only parameter:
+# The flag hides the reason. The *target* has a graph, since the style requires a gradient.
+# If the weights of ``features`` were not frozen, they would give the target a graph as
+# well. Each ``backward`` goes back through this graph as well, and the first one frees it.
+# With ``retain_graph=True`` the program runs, but it does unnecessary work for a target
+# that should not change. A target is a constant, so compute it once, under ``no_grad``.
+# Then you need no flag. The optimizer gets the picture as its only parameter:
 
 with torch.no_grad():
     target, kept = gram(features(style)), features(content)

@@ -99,8 +99,8 @@ print("without logo ", *right(model, without))
 # a network in two parts, ``features`` and ``head``, in ``eval`` mode, and pictures with
 # the dtype and the device of the weights. ``classes`` says for each picture which class
 # we ask about. There are B pictures and two classes, so the scores have the shape ``(B,
-# 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures
-# through the network at once, so pass few large pictures at a time:
+# 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures through
+# the network at once, so pass only a few pictures at a time if they are large:
 
 
 def explain(features, head, images, classes, steps=64):

@@ -111,7 +111,7 @@ for _ in range(400):
 print(path[-1].round(decimals=2))
 
 # %%
-# All five have reached −6. Here are the energies on the way:
+# All five molecules have reached −6. Here are the energies on the way:
 
 import matplotlib.pyplot as plt
 
@@ -149,8 +149,8 @@ except RuntimeError as error:
 
 # %%
 # Without the flag, a loss that contains only forces raises an error, as here. If you add
-# it to a loss of energies, there is no error, and the network learns nothing from the
-# forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
+# such a loss to a loss of energies, there is no error, and the network learns nothing from
+# the forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
 # to a stiffness of 2.5:
 
 seen = 2.5 * force

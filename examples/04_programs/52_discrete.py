@@ -264,8 +264,8 @@ except NotImplementedError as error:
     print(repr(error))
 
 # %%
-# Is the path always better than the score function, if it exists? We compare it with the
-# score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
+# Where such a path exists, is it always better than the score function? We compare it with
+# the score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
 # 2x`, and the jump :math:`[x>0]`, which is 1 for a positive x and 0 for others:
 
 means, found = torch.ones(100_000, requires_grad=True), {}
@@ -299,9 +299,9 @@ print(f"the density at 0: {density:.2f}")
 # the cost and a slope from elsewhere, and so it has the same fault.
 #
 # **The score function is noisy.** Take the mean over many draws, and subtract a baseline
-# from the costs that does not depend on the draw itself. The mean of the same 32 costs,
-# as in ``by_score``, contains the draw, and multiplies the gradient by 31/32. The steps
-# of Adam hardly change through this factor.
+# from the costs that does not depend on the draw itself. The mean of the same 32 costs, as
+# in ``by_score``, contains the draw, and so it multiplies the mean of the gradient by
+# 31/32. The steps of Adam hardly change through this factor.
 #
 # .. admonition:: Try it
 #

@@ -195,10 +195,10 @@ for name, loss in losses.items():
     print(f"{name:29}", torch.allclose(found, expected, atol=1e-5))
 
 # %%
-# The value of such a loss means nothing. The second one is half the squared length of
-# ``v``, which is mostly noise. Don't wait for it to fall, but look at the pictures. The
-# square also forms ``x - v``, and if ``v`` is much smaller than ``x``, digits of ``v``
-# are lost. So compute the square in float32, or use the product.
+# The value of such a loss means nothing. The value of the second loss is half the squared
+# length of ``v``, which is mostly noise. Don't wait for it to fall, but look at the
+# pictures. The square also forms ``x - v``, and if ``v`` is much smaller than ``x``, digits
+# of ``v`` are lost. So compute the square in float32, or use the product.
 #
 # What goes wrong
 # ---------------

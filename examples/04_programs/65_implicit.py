@@ -186,10 +186,10 @@ unrolled = torch.func.vjp(three, z)[1](v)[0]
 print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
-# **A map that does not contract.** Then the iterations may run away, or never settle,
-# forward and backward, although a solution exists. If they only settle slowly, take more
-# ``steps``. A solver that does not check its result would go on with a wrong ``y`` and a
-# wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
+# **A map that does not contract.** With such a map the iterations may run away, or never
+# settle, forward and backward, although a solution exists. If they only settle slowly, take
+# more ``steps``. A solver that does not check its result would go on with a wrong ``y`` and
+# a wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
 # Replace ``solve`` with Newton's method, and the iteration for ``a`` with a linear solver.
 # Here the fixed point is 1, and the iterations start at 0.9:
 

@@ -5,11 +5,11 @@ Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
 You have two clouds of points, for example samples from your model and samples from the
-data, and you want to move the first onto the second. You do not know which point belongs
-to which. *Optimal transport* finds out. It computes a plan that says how much of each
-point goes where, in some hundreds of iterations that are named after Sinkhorn. Do you
-have to record all these iterations to get a gradient? For the usual loss you don't, and
-the plan itself is the ``v`` that you pass.
+data, and you want to move the first onto the second. You do not know which point belongs to
+which. *Optimal transport* finds out. It computes a plan that says how much of each point
+goes where. This takes some hundreds of iterations, which are named after Sinkhorn. Do you
+have to record all these iterations to get a gradient? For the usual loss you don't, and the
+plan itself is the ``v`` that you pass.
 """
 
 # %%
@@ -57,11 +57,11 @@ def plan(C, f, g, epsilon):
 #
 # Eighty points lie in a heap, and eighty others on a ring. In each step we compute the
 # plan, without recording anything, and then go back from the cost matrix to the points,
-# with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how
-# much mass takes this way, and so it is the weight of the corresponding entry of the cost
-# matrix. The learning rate of 10 is not as large as it looks. Each point has a share of
-# 1/80, so that a rate of 40 would move it all the way to the mean of the places where it
-# is sent:
+# with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how much
+# mass moves from one point to another, and so it is the weight of the corresponding entry
+# of the cost matrix. The learning rate of 10 is not as large as it looks. Each point has a
+# share of 1/80, so that a rate of 40 would move it all the way to the mean of the places
+# where it is sent:
 
 
 def move(points, targets, epsilon=0.05, steps=30, lr=10.0):
@@ -150,8 +150,8 @@ P.round(decimals=3)
 # **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
 # the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you
 # hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
-# you get the true gradient. For three sizes of ε, we print how far each of the two is
-# from ``P``, divided by the length of ``P``:
+# you get the true gradient. For three sizes of ε, we print how far each of the two
+# gradients is from ``P``, divided by the length of ``P``:
 
 
 def off(epsilon, record):

@@ -115,7 +115,7 @@ print("\n".join(printed[14:16]))
 # into memory, work with one product at a time and never form ``J``
 # (:ref:`never-forms-j`).
 #
-# **More outputs than inputs?** Then divide the columns among the processes, with
+# **More outputs than inputs?** If so, divide the columns among the processes, with
 # ``mode="forward"`` (:ref:`reverse-or-forward`).
 #
 # .. admonition:: Try it

@@ -90,8 +90,8 @@ for at in ("random", 0.5, 0.0):
 # BatchNorm in training add up to 0 over the batch. The derivative of a constant is 0. So a
 # ``v`` of ones gives 0, or something like 1e-8 because of rounding, where you hoped to see
 # how sensitive the outputs are. The table says whether J has an entry above 0.1, whether
-# all entries of the gradient are below 1e-5 if ``v`` is ones, and whether the gradient has
-# an entry above 0.1 if ``v`` is random:
+# all entries of the gradient are below 1e-5 for a ``v`` of ones, and whether the gradient
+# has an entry above 0.1 for a random ``v``:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),

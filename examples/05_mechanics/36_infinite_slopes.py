@@ -152,8 +152,8 @@ print(f"{value:.4f}", gradient)
 # *I add eps, and the gradient is still enormous.* An ``eps`` that is added after the root
 # does not change the slope. If you add it inside the root, no slope is above
 # :math:`1/(2\sqrt\varepsilon)`, which is 500 here, and no value is off by more than
-# :math:`\sqrt\varepsilon`. For each of the two we print the slopes at 0, at 1e-9 and at
-# 1:
+# :math:`\sqrt\varepsilon`. For each of these two ways we print the slopes at 0, at 1e-9 and
+# at 1:
 
 for name, f in {
     "sqrt(x) + 1e-6": lambda x: (x.sqrt() + 1e-6).sum(),

@@ -15,8 +15,8 @@ one.
 """
 
 # %%
-# ``x`` has shape ``(3,)``. For each operation we sum the result, so that ``v`` is ones,
-# and print the gradient, or why there is none:
+# ``x`` has shape ``(3,)``. For each operation we sum the result, so that ones arrive at it
+# as ``v``, and print the gradient, or why there is none:
 
 import torch
 

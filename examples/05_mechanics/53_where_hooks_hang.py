@@ -90,9 +90,9 @@ print(runs)
 # ----------------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
-# recorded, the hook stays with the value from before the edit, while ``retain_grad`` moves
-# on to the new value. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to
-# the new ``h`` is 4, and the slope with respect to the old ``h`` is 8:
+# recorded, the hook stays with the value from before the edit, whereas ``retain_grad``
+# moves on to the new value. Here ``h`` is doubled, and ``y = 4 * h``. The slope with
+# respect to the new ``h`` is 4, and the slope with respect to the old ``h`` is 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x

@@ -33,7 +33,7 @@ x.grad
 #
 # Now we compute ``y`` and ``z`` separately. The second half starts from ``cut``, a
 # :term:`detached <detach>` tensor that shares the data of ``y`` and is a leaf. After
-# ``z.backward()`` this leaf has a gradient, while ``x`` has none:
+# ``z.backward()`` this leaf has a gradient, whereas ``x`` has none:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
