@@ -7,7 +7,7 @@ Trace and norm of J from random v
 You want the trace of J, or its norm, and J is too large to compute. Take products with
 vectors ``v`` of random signs. The mean of :math:`v^\top J v` is the trace of J, and the
 mean of :math:`\lVert v^\top J\rVert^2` is its squared Frobenius norm. A few products
-estimate both numbers. The exact values take n products, one for each row of the
+estimate both numbers. The exact values take one product for each row of the
 :term:`Jacobian`.
 """
 

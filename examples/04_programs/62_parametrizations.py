@@ -177,7 +177,7 @@ with torch.no_grad():
     print("assigned", linear.weight.tolist())
 
 # %%
-# **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter by
+# **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter with
 # two new ones. An optimizer that was made before holds only the old parameter, so the new
 # ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
 # print whether the optimizer holds every parameter:

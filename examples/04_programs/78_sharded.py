@@ -74,7 +74,7 @@ for rank, gradient in enumerate(found["fsdp autograd.grad"]):
 # Each process has a plain tensor with all four rows, but they are the gradient of its own
 # sample only. FSDP averages *after* the gradient has arrived at the gathered weight, in
 # the step that fills ``.grad``, and ``autograd.grad`` stops before this step. There is no
-# warning. If you call ``fully_shard`` on each layer, as is usual for large models, the
+# warning. If you call ``fully_shard`` on each layer, as is common for large models, the
 # gathered weight has been freed by then, and you get an error:
 
 print(found["layers cut, too"][0])

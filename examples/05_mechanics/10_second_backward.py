@@ -57,8 +57,8 @@ def gone(node):
 
 
 # %%
-# A walk through the :term:`computation graph` names all such nodes. Call it *before* the
-# line that fails:
+# A walk through the :term:`computation graph` names all such nodes. Call ``spent`` *before*
+# the line that fails:
 
 
 def spent(loss):
@@ -135,8 +135,8 @@ print(torch.allclose(a + b, together))
 #
 # *It fails on the second batch, never on the first.* Cause 3 has the same symptom. A
 # recurrent network hands its hidden state from one step to the next, and the state brings
-# the whole graph of the step before with it. That graph has been walked, and its values
-# are gone:
+# the whole graph of the step before with it. The backward pass has already gone through
+# that graph, and its values are gone:
 
 torch.manual_seed(0)  # the same weights on every build
 cell = torch.nn.RNNCell(2, 3)
@@ -189,7 +189,7 @@ spent(cell(steps[0], state.detach()).sum())
 # A filter, a normalized weight, a penalty on the weights or a table of positions was
 # computed from the weights once, before the loop or in the ``__init__`` of a module, and
 # each turn of the loop uses the result. The first ``backward`` frees the graph of this
-# result. ``retain_graph=True`` does not mend this. If the graph has saved a weight, as the
+# result. ``retain_graph=True`` does not help here. If the graph has saved a weight, as the
 # graph of a penalty has, the next error is about an in-place edit (:ref:`in-place`). If the
 # graph has not saved one, there is no error, but the result keeps the value that it had
 # before the first step (:ref:`same-calls`). ``detach`` silences the message, too, but it

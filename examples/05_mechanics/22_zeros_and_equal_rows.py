@@ -140,8 +140,8 @@ for name, slope in slopes.items():
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook on the output of each layer records the size
-# of the cotangent that arrives there (:ref:`hooks`):
+# In a deep model, watch the cotangent. A hook on the output of each layer records the
+# length of the cotangent that arrives there (:ref:`hooks`):
 
 
 def sizes(model, x):
@@ -156,7 +156,7 @@ def sizes(model, x):
 
 # %%
 # Here is a model whose second linear layer has a bias that kills all of its units. The list
-# shows the size of the cotangent at the output of each layer, and the backward pass goes
+# shows the length of the cotangent at the output of each layer, and the backward pass goes
 # through the layers from the bottom of the list to the top:
 
 layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)

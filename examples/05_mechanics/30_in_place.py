@@ -51,9 +51,9 @@ for f in operations:
 # linear layer, or a convolution, which does not save its output either. An in-place ReLU
 # may not follow a sigmoid, because a sigmoid saves its output.
 #
-# If an edit makes ``backward`` raise, write ``y = y + 1`` instead of ``y += 1``. The sum
-# makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y < 1, 0,
-# y)`` makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
+# If an edit makes ``backward`` raise an error, write ``y = y + 1`` instead of ``y += 1``.
+# The sum makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y <
+# 1, 0, y)`` makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
 #
 # Edits that are not counted
 # --------------------------

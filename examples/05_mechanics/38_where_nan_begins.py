@@ -107,7 +107,7 @@ def replay(name):
 # For each module we check whether everything that it is given is finite, and whether
 # everything that it makes is finite, too. Look for the first line of the output that has a
 # True followed by a False. It names the module and, at its end, the rows of the batch that
-# are not finite. Here these are module 2 and row 2:
+# are not finite. Here it names module 2 and row 2:
 
 
 def look_forward(name, module, given, made):
@@ -178,8 +178,9 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # an error if the norm of the gradients is not finite, and so the step is never taken.
 # Without this option, clipping turns every gradient into NaN or 0 (:ref:`clip-and-nan`).
 #
-# As a check, we mend the module ``Length``. Its slope is infinite only at the row of zeros.
-# With ``vector_norm``, whose slope at zeros is 0, the network trains on all three batches:
+# As a check, we repair the module ``Length``. Its slope is infinite only at the row of
+# zeros. With ``vector_norm``, whose slope at zeros is 0, the network trains on all three
+# batches:
 
 mended = networks["Length"]
 mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)

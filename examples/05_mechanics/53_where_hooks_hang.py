@@ -36,7 +36,8 @@ for _ in range(3):
 # %%
 # So register the hook before the loop. Or use the handle in a ``with`` block, which removes
 # the hook at its end. In the first of these two steps ``w`` has four hooks. In the second
-# it has the three from above, because the fourth was removed at the end of its block:
+# it has the three from the loop above, because the fourth was removed at the end of its
+# block:
 
 for block in (True, False):
     if block:

@@ -116,7 +116,7 @@ print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point)
 
 # %%
 # With ``strict=True`` you get an error for a function such as ``by_numbers``. The error
-# tells you of the fault but does not mend it. If only one factor is a plain number, as in
+# tells you of the fault but does not repair it. If only one factor is a plain number, as in
 # the last row of the table, there is no error. :ref:`answers-torch-tensor-cuts` has more
 # calls that keep only the numbers, and :ref:`error-tensor-to-scalar` explains the warning
 # that torch gives for some of them.

@@ -84,8 +84,9 @@ print(torch.autograd.grad(x.cummax(0).values, x, v)[0].tolist())
 # The slope of the last entry of ``cumprod`` with respect to one entry is the product of the
 # others. To compute it, PyTorch divides the whole product by that entry of x, but if an
 # entry of x is 0, PyTorch multiplies the others. So a zero does no harm, as the second line
-# of the output shows. A product that is too small for float32 does harm. In the third line,
-# the true slopes with respect to the first three entries are 1e-25, but they come out as 0:
+# of the output shows. A product that is too small for float32 does cause harm. In the third
+# line, the true slopes with respect to the first three entries are 1e-25, but they come out
+# as 0:
 
 last = torch.tensor([0.0, 0.0, 0.0, 1.0])
 for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25, 1e25]):

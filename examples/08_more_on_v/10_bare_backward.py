@@ -106,8 +106,8 @@ import pullback
 pullback.explain(torch.square, torch.tensor([4.0]))
 
 # %%
-# As a check, we compare the default with ``ones_like`` for each of the shapes with one
-# element, and both with the derivative :math:`2x=6`:
+# As a check, we try each shape with one element. The default and ``ones_like`` must both
+# give the derivative :math:`2x=6`:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)
