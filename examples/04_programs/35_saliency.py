@@ -83,7 +83,7 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 #
 #    They would be the gradient of the sum of *both* scores of each picture. At a pixel
 #    that raises one score and lowers the other, the two slopes would cancel, partly or
-#    wholly. But these are the pixels that decide.
+#    wholly. But it is these pixels that decide.
 #
 # Grad-CAM: ask the features instead of the pixels
 # ------------------------------------------------
@@ -198,8 +198,8 @@ print(corners.min.tolist(), corners.max.tolist())
 # -----------------
 #
 # **The chosen scores are a vector.** Many programs first pick the chosen score of each
-# picture and then call ``backward``. With one picture this works, and with a batch you
-# get an error. Add up the chosen scores, or pass ones, which gives the same gradient
+# picture and then call ``backward``. With one picture this works, but with a batch you get
+# an error. Add up the chosen scores, or pass ones, which gives the same gradient
 # (:ref:`sum-is-ones`):
 
 picked = model(pictures).gather(1, scores.argmax(1, keepdim=True))

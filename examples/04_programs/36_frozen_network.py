@@ -62,7 +62,7 @@ print("filled:", filled())
 
 # %%
 # All four weights have one. ``backward`` fills every :term:`leaf` of the graph that
-# requires a gradient, and weights do.
+# requires a gradient, and the weights require one.
 #
 # Four ways, of which one fails
 # -----------------------------
@@ -155,7 +155,7 @@ title = ax.set_title("FGSM moves each point towards the border")
 #
 # The loss is a mean over the points, so every row of the gradient is one two-hundredth of
 # the gradient that the point alone would have. This does not change the sign. If you step
-# along the gradient itself, each step is two hundred times shorter than for a point alone
+# along the gradient itself, each step is only a two-hundredth as long as for a point alone
 # (:ref:`which-way-to-step`).
 #
 # An image as the parameter
@@ -180,7 +180,7 @@ at_zero, at_end = net(torch.zeros(1, 2))[0, 0].item(), net(image)[0, 0].item()
 print("within the limits:", bool((image.abs() <= 1).all()), " higher:", at_end > at_zero)
 
 # %%
-# The −1 in ``v`` makes the optimizer, which goes downhill, climb score 0.
+# The −1 in ``v`` makes the optimizer, which goes downhill, raise score 0.
 #
 # A GAN: through the critic, to the generator
 # -------------------------------------------

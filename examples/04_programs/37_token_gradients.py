@@ -8,9 +8,9 @@ A network reads short reviews of films and says whether a review is kind or not.
 word made the network say so? And which word would you have to exchange to make the
 network change its mind? Both questions ask for a gradient with respect to a word. But to
 the network a word is an integer, its id, and an integer has no gradient. The *vector*
-that the network looks up for the id does have a gradient. So look the vectors up
-yourself, make *them* a leaf, and pass them to the rest of the network. As for pictures,
-``v`` has a 1 at the class that you ask about.
+that the network looks up for the id does have a gradient. So look the vectors up yourself,
+make *them* a leaf, and pass them to the rest of the network. As with pictures, ``v`` has a
+1 at the class that you ask about.
 """
 
 # %%
@@ -235,8 +235,8 @@ for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires
 
 # %%
 # **embedding.weight.grad, indexed with the ids**, is used in many programs.
-# ``embedding.weight.grad`` has one row for each *word of the table*. In this row the
-# gradients of all places of the word are added up, over all samples. *Very* occurs at
+# ``embedding.weight.grad`` has one row for each *word of the table*. In each row the
+# gradients of all places of that word are added up, over all samples. *Very* occurs at
 # three places in our two reviews, and all three would get the same row:
 
 model.zero_grad()

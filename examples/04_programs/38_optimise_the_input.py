@@ -65,10 +65,10 @@ def slope(x):
 #
 # Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
 # *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
-# 2014). *PGD* takes twenty smaller steps, and pushes the picture after each step back
-# into the box of size epsilon around the original (Madry et al., 2017). Both go *up* the
-# loss of the label that the network gives now. If you want a particular wrong label, go
-# down the loss of that label:
+# 2014). *PGD* takes twenty smaller steps, and after each step pushes the picture back into
+# the box of size epsilon around the original (Madry et al., 2017). Both go *up* the loss of
+# the label that the network gives now. If you want a particular wrong label, go down the
+# loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -154,7 +154,7 @@ for quantised in (
 # the weights have to stay trainable, as in adversarial training, ``autograd.grad`` with
 # respect to the picture leaves their ``.grad`` alone. During such training, attack in
 # ``eval()`` mode, so that the averages of BatchNorm do not move, and then train on
-# ``x.detach()``. Here are the ``.grad`` of the frozen weights, and the ``.grad`` of
+# ``x.detach()``. We print the ``.grad`` of the frozen weights, and then the ``.grad`` of
 # trainable weights after a call of ``slope``:
 
 print({p.grad for p in model.parameters()})
@@ -167,9 +167,9 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 # --------------
 #
 # The second program paints. A picture should keep the *features* of one photograph, and
-# get the *Gram matrix* of the features of a second picture. The Gram matrix says which
-# features occur together, and it stands for the style. Both are targets, and the picture
-# is the leaf. Many people end up with ``retain_graph=True`` here, because without it the
+# take on the *Gram matrix* of the features of a second picture. The Gram matrix says which
+# features occur together, and it stands for the style. Both are targets, and the picture is
+# the leaf. Many people end up with ``retain_graph=True`` here, because without it the
 # second step raises an error:
 
 features = model[:2]
@@ -190,12 +190,12 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style requires a gradient.
-# If the weights of ``features`` were not frozen, they would give the target a graph as
-# well. Each ``backward`` goes back through this graph as well, and the first one frees it.
-# With ``retain_graph=True`` the program runs, but it does unnecessary work for a target
-# that should not change. A target is a constant, so compute it once, under ``no_grad``.
-# Then you need no flag. The optimizer gets the picture as its only parameter:
+# The flag hides the reason. The *target* has a graph, since the style picture requires a
+# gradient. If the weights of ``features`` were not frozen, they would give the target a
+# graph as well. Each ``backward`` also goes back through this graph, and the first one
+# frees it. With ``retain_graph=True`` the program runs, but it does unnecessary work for a
+# target that should not change. A target is a constant, so compute it once, under
+# ``no_grad``. Then you need no flag. The optimizer gets the picture as its only parameter:
 
 with torch.no_grad():
     target, kept = gram(features(style)), features(content)

@@ -21,7 +21,7 @@ If you only want the forces, these lines are all that you need, for a whole batc
 One call is enough as long as no molecule's energy depends on the atoms of another
 molecule. If your model contains BatchNorm, call ``model.eval()`` first. A loop with one
 call for each molecule gives the same numbers, but each call goes back through the whole
-batch. So twice as many molecules take about four times as long.
+batch. So with a loop, twice as many molecules take about four times as long.
 """
 
 # %%
@@ -89,8 +89,8 @@ print(torch.allclose(by_sum, force), torch.allclose(-torch.stack(one_by_one), fo
 print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# If this fails for your own network, its energy depends on the place of the molecule in
-# space, and not only on the distances between its atoms.
+# If the forces of your own network do not cancel, its energy depends on the place of the
+# molecule in space, and not only on the distances between its atoms.
 #
 # Downhill
 # --------

@@ -198,10 +198,10 @@ off = (by_energy(places) - truth).abs().max().item()
 print(f"off by less than 0.03 everywhere: {off < 0.03}")
 
 # %%
-# The kink in the middle is rounded a little, since the network is smooth. The value of
-# the energy is not 0 at the end, and does not tell you how good the solution is. With
-# three other networks at the start, the largest error was between 0.01 and 0.03. After
-# 250 steps instead of 400, one of these networks was still off by 0.11.
+# The kink in the middle is rounded a little, since the network is smooth. The value of the
+# energy is not 0 at the end, and does not tell you how good the solution is. Starting from
+# three other networks, the largest error was between 0.01 and 0.03. After 250 steps instead
+# of 400, one of these networks was still off by 0.11.
 #
 # A simulator instead of a network
 # --------------------------------

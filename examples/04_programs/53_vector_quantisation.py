@@ -179,11 +179,11 @@ mean = test.mean(dim=0).expand_as(test)
 print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 
 # %%
-# With the restarts more codes are in use, and the error is smaller. How much smaller it
-# is depends on the random initial codes. We tried six other draws of these. Without a
-# restart, two of them ended with a single code for all snippets, which is as bad as the
-# mean. With the restarts, all six had at least 15 codes in use. Here are the points in
-# their plane with the codes on top of them, and how often each code is chosen:
+# With the restarts more codes are in use, and the error is smaller. How much smaller it is
+# depends on the random initial codes. We tried six other draws of the initial codes.
+# Without a restart, two of them ended with a single code for all snippets, which is as bad
+# as the mean. With the restarts, all six had at least 15 codes in use. Here are the points
+# in their plane with the codes on top of them, and how often each code is chosen:
 
 import matplotlib.pyplot as plt
 
@@ -236,7 +236,7 @@ for name, told in others.items():
     print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
 
 # %%
-# The loss with ``passed`` has the same value as a right codebook loss, so the log doesn't
+# The loss with ``passed`` has the same value as a correct codebook loss, so the log doesn't
 # show the mistake:
 
 right_loss = mse_loss(code, e.detach())

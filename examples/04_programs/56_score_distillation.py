@@ -238,9 +238,9 @@ for name, loss in wrong.items():
 #   term has no meaning. With the guess under ``no_grad``, ``v`` is a constant, and
 #   the product is right without a ``detach``.
 # - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The steps
-#   of SGD are then 48 times as short. The steps of Adam hardly change, because Adam divides
-#   each entry of the gradient by the typical size of its past values, as long as this size
-#   is large compared with Adam's ``eps``.
+#   of SGD are then 1/48 as long. The steps of Adam hardly change, because Adam divides each
+#   entry of the gradient by the typical size of its past values, as long as this size is
+#   large compared with Adam's ``eps``.
 #
 # Why subtract the noise?
 # -----------------------

@@ -217,8 +217,8 @@ print(caught[0].message)
 #
 # .. dropdown:: Answer
 #
-#    It turns the direction a hundred times less. The gradient is a tenth as long, and it
-#    is added to a ``W`` that is ten times as long.
+#    It turns the direction only a hundredth as much. The gradient is a tenth as long, and
+#    it is added to a ``W`` that is ten times as long.
 
 
 def turned(start):

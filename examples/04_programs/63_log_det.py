@@ -129,8 +129,8 @@ by_normal = -normal.log_prob(new).mean().item()
 print(f"-log p: flow {by_flow:.1f}, one normal distribution {by_normal:.1f}")
 
 # %%
-# The picture shows the new points, and as many points that the flow has drawn. To draw
-# points, the flow runs backwards from normal noise:
+# The picture shows the new points, and the same number of points that the flow has drawn.
+# To draw points, the flow runs backwards from normal noise:
 
 import matplotlib.pyplot as plt
 
@@ -151,8 +151,8 @@ for ax, points, name in ((axes[0], new, "measured"), (axes[1], drawn, "drawn")):
 # -----------------------------
 #
 # We never asked autograd for a Jacobian. To test the formula, we now compute a Jacobian
-# for each of six points, and then call ``slogdet``, which gives the sign of the
-# determinant and the logarithm of its size:
+# for each of six points, and then call ``slogdet``, which gives the sign of the determinant
+# and the logarithm of its absolute value:
 
 from torch.func import functional_call, grad, jacrev, vjp, vmap
 

@@ -187,9 +187,9 @@ print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
 # **A map that does not contract.** With such a map the iterations may run away, or never
-# settle, forward and backward, although a solution exists. If they only settle slowly, take
-# more ``steps``. A solver that does not check its result would go on with a wrong ``y`` and
-# a wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
+# settle, in either pass, although a solution exists. If they only settle slowly, take more
+# ``steps``. A solver that does not check its result would go on with a wrong ``y`` and a
+# wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
 # Replace ``solve`` with Newton's method, and the iteration for ``a`` with a linear solver.
 # Here the fixed point is 1, and the iterations start at 0.9:
 
@@ -211,8 +211,8 @@ with torch.no_grad():
 print(bool((wrong - right).abs().max() > 0.1))
 
 # %%
-# **A second derivative.** With ``once_differentiable`` a second derivative raises an
-# error. If you leave this line out, PyTorch records the ``backward`` with its sixty
+# **A second derivative.** With ``once_differentiable`` a second derivative raises an error.
+# If you leave this decorator out, PyTorch records the ``backward`` with its sixty
 # iterations, and second derivatives are right. With the hook they are wrong, and there is
 # no error, because ``y0`` is a constant there.
 #
@@ -224,8 +224,8 @@ print(bool((wrong - right).abs().max() > 0.1))
 # .. dropdown:: Answer
 #
 #    Each y has its own equation, so :math:`g_y=3y^2+1` is diagonal, and a division solves
-#    the system. Newton's method finds y, and ``backward`` is one line. The comparison
-#    with differences, ``gradcheck``, needs float64:
+#    the system. Newton's method finds y, and ``backward`` is one line. ``gradcheck``, which
+#    compares with difference quotients, needs float64:
 
 
 class Root(torch.autograd.Function):

@@ -167,8 +167,8 @@ for size in (0.5, 0.1, 0.02):
 by_cost, missing = off(epsilon, True)
 
 # %%
-# With our ε of 0.5, the missing part is about a third as long as ``P``. With the two
-# smaller ε it is less than a tenth as long, and it does not fall evenly.
+# With the ε of 0.5 from the test above, the missing part is about a third as long as ``P``.
+# With the two smaller ε it is less than a tenth as long, and it does not fall evenly.
 #
 # **The iterations stopped too early.** The theorem holds at the minimum. After three
 # steps the rows of the plan do not add up to ``p`` yet, and the shortcut has an error of

@@ -352,8 +352,8 @@ assert len(with_half) > 1.5 * len(with_right_v)
 
 # %%
 # **Next:** :ref:`gradient-doubled` explains why gradients add up. To differentiate with
-# respect to the settings of a training, read :ref:`hypergradients`. For the limit of many
-# steps, read :ref:`implicit-differentiation`. For a stale copy of a weight, read
+# respect to the settings of a training run, read :ref:`hypergradients`. For the limit of
+# many steps, read :ref:`implicit-differentiation`. For a stale copy of a weight, read
 # :ref:`mixed-precision`.
 #
 # .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;
