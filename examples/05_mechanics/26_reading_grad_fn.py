@@ -5,10 +5,10 @@ What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
 You print a tensor, and see ``grad_fn=<AddBackward0>``. What does this name tell you, and
-what else can you ask the node? It is the name of a backward rule, namely the rule of the
-operation that made the tensor. The number at the end of the name is not a count: it
-distinguishes the rules that one operation has for different kinds of arguments. The
-attribute ``next_functions`` of the node says to which nodes it passes its results. The
+what else can you ask the node? ``AddBackward0`` is the name of a backward rule, namely the
+rule of the operation that made the tensor. The number at the end of the name is not a
+count: it distinguishes the rules that one operation has for different kinds of arguments.
+The attribute ``next_functions`` of the node says to which nodes it passes its results. The
 node does not hold a gradient.
 """
 

@@ -86,8 +86,8 @@ print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 # *With need_weights=False the NaN is gone.* With this option the layer calls
 # :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
 # which returns the value 0 and the gradient 0 for an empty row, as shown here on a CPU. The
-# last line of the output says that the gradient of the weight is the same as with the
-# opened mask:
+# last line of the output says that the gradient of the weight is the same as with the mask
+# that we opened for the empty row:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])

@@ -150,11 +150,11 @@ watch(model, look_backward)(batch).mean().backward()
 # %%
 # Anomaly mode names the operation itself, and its warning shows the line of the *forward*
 # pass that called this operation. Here the operation is the square: in its backward rule,
-# the infinity that comes from the root is multiplied by 0. As here, the operation that is
-# named need not be the cause. It is only the first one whose backward pass returns a NaN.
-# The infinity came from the root, whose backward pass ran right before. So look also at
-# the neighboring operations, for a root, a logarithm, a norm or a division at 0. Anomaly
-# mode is slow, so use it only for the replay, around both passes:
+# the infinity that comes from the root is multiplied by 0. As this example shows, the
+# operation that is named need not be the cause. It is only the first one whose backward
+# pass returns a NaN. The infinity came from the root, whose backward pass ran right before.
+# So also look at the neighboring operations, for a root, a logarithm, a norm or a division
+# at 0. Anomaly mode is slow, so use it only for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:

@@ -45,7 +45,7 @@ print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 # %%
 # No number would be right in place of the NaN. Every vector in the plane of the two equal
 # eigenvalues is an eigenvector, and when you change A slightly, the direction of the change
-# decides which of them ``eigh`` returns. We change A by a hundred-millionth in two
+# determines which of them ``eigh`` returns. We change A by a hundred-millionth in two
 # different directions, and look at the first eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])

@@ -154,11 +154,12 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 #
 # ``matrix_rank`` returns a count, and a count has no graph. ``pinv`` jumps where the rank
 # changes, and its gradient jumps, too. People often use the sum of the singular values in
-# place of the rank. This sum has a slope of size 1 with respect to each singular value,
-# with a kink at 0. Here the singular values are 1 and e. After the first line, which is
-# about the rank, each line of the output starts with e. The second number is the gradient
-# of the sum of the pseudoinverse with respect to the entry e. This gradient is −1e8 for a
-# small e, and 0 when e is 0. The list holds the slopes of the sum of the singular values:
+# place of the rank. This sum has the slope 1 with respect to each singular value, and a
+# kink where one of them is 0. Here the singular values are 1 and e. After the first line,
+# which is about the rank, each line of the output starts with e. The second number is the
+# gradient of the sum of the pseudoinverse with respect to the entry e. This gradient is
+# −1e8 for a small e, and 0 when e is 0. The list holds the slopes of the sum of the
+# singular values:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):

@@ -36,7 +36,7 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
 # list of outputs. PyTorch drops the rest of the list, whatever shapes it holds. If the two
 # lists come from different places in your program, zip them with ``strict=True``, which
-# raises an error. ``grad`` itself raises none:
+# raises an error if their lengths differ. ``grad`` itself raises none:
 
 torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 

@@ -35,8 +35,8 @@ def product(f, x):  # H u
 
 # %%
 # Here are some operations without a second derivative, and the error that each of them
-# raises in the second backward. It does not help to allow the kernel ``MATH`` if ``FLASH``
-# is allowed as well, because PyTorch prefers ``FLASH``:
+# raises in the second backward pass. It does not help to allow the kernel ``MATH`` if
+# ``FLASH`` is allowed as well, because PyTorch prefers ``FLASH``:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),

@@ -157,8 +157,8 @@ print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())
 
 # %%
 # As a check, we compare the gradient of each selection with difference quotients along each
-# axis, in float64. We compare the gradient through ``sort`` with the product with a
-# permutation matrix:
+# axis, in float64. We also check that the gradient through ``sort`` is the product of ``v``
+# and a permutation matrix:
 
 P = F.one_hot(x.argsort(), 4).float()
 torch.testing.assert_close(back, P.T @ v)

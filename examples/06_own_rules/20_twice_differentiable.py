@@ -8,7 +8,7 @@ You have written a :class:`torch.autograd.Function`, and now you need a second d
 through it. If its ``backward`` consists of differentiable operations on the inputs, the
 outputs and ``v``, PyTorch differentiates this ``backward`` like any other code. But if
 ``backward`` uses any other tensor that ``forward`` has computed from ``x`` and saved, the
-first derivative is right, but the second may be silently wrong.
+first derivative is right, whereas the second may be silently wrong.
 """
 
 # %%
