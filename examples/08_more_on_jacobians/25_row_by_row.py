@@ -5,8 +5,8 @@ The whole Jacobian, row by row
 ==============================
 
 You want the whole :term:`Jacobian`, and ``backward`` gives only one product. The product
-with a :term:`one-hot <one-hot vector>` ``v`` is one row of the Jacobian, so ``m`` products
-give all ``m`` rows, from a single forward pass.
+with a :term:`one-hot <one-hot vector>` ``v`` is one row of the Jacobian, so for m outputs,
+m products give all the rows, from a single forward pass.
 """
 
 # %%
@@ -49,7 +49,7 @@ torch.equal(torch.stack(rows), J)
 # rows. The single call is faster (:ref:`ways-measured`), but it holds all the products in
 # memory at the same time. The loop holds one product at a time, and also works for
 # functions that :term:`vmap` refuses (:ref:`vmap-limits`). To see the difference in memory,
-# we record the size of the largest tensor of a backward pass:
+# we record the size of the largest tensor in a backward pass:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 

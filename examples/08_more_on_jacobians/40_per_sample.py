@@ -235,8 +235,8 @@ captured = torch.func.vmap(torch.func.jacrev(lambda x: x / X.exp().sum(0)))(X)
 # samples mix, ``pullback.jacobian`` takes a few products. In each of them, ``v`` is random
 # for some samples and 0 for the others. If the samples do not mix, the gradient of a sample
 # whose ``v`` is 0 must be 0, too. The number is the largest entry in the gradients of these
-# samples, divided by the largest entry of all. If this number is hardly larger than a
-# rounding error, as for the function below, the mixing goes unnoticed:
+# samples, divided by the largest entry of all, both in absolute value. If this number is
+# hardly larger than a rounding error, as for the function below, the mixing goes unnoticed:
 
 barely = lambda X: X + 1e-6 * X.sum(0)
 unnoticed = pullback.jacobian(barely, X, batched=True)

@@ -96,7 +96,7 @@ print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.s
 
 # %%
 # *Is clipping v the same as clipping the gradient?* No. If you clip the entries of ``v``,
-# you change the weights of the losses, and so the gradient points in another direction.
+# you change the weights of the losses, and so the gradient may point in another direction.
 # ``clip_grad_norm_`` scales the gradient as a whole and keeps its direction. We print the
 # direction of the gradient as it was, after ``clip_grad_norm_``, and for the clipped ``v``:
 
