@@ -100,7 +100,6 @@ ax.set(xlabel="step", ylabel="loss of a token")
 legend = ax.legend()
 
 # %%
-
 print(f"one process, tokens   {losses(alone['tokens'])[-1]:.2f}")
 for name, lines in together.items():
     print(f"two processes, {name:7}{losses(lines)[-1]:.2f}")
