@@ -21,7 +21,7 @@ in a single pass that needs no graph.
 #
 # The :term:`tangent` ``u`` has the shape of ``x``. The product :math:`Ju` is a sum of
 # *columns* and has the shape of ``y``. With a :term:`cotangent` ``v``, which is what you
-# pass to ``backward``, the shapes are the other way round: ``v`` has the shape of ``y``,
+# pass to ``backward``, the shapes are the other way around: ``v`` has the shape of ``y``,
 # and its product :math:`v^\top J` has the shape of ``x``. Here is :math:`Ju` at
 # :math:`(2,3)`, printed below ``f(x)``:
 
@@ -80,7 +80,7 @@ assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_gra
 # %%
 # If a function has two inputs, each of them gets its own tangent, and the result is the sum
 # of their effects. To hold one input fixed, give it a tangent of zeros. In the second line
-# of the output only the first factor moves:
+# of the output only the first factor changes:
 
 a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
@@ -88,7 +88,7 @@ print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
 print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
-# *jvp returns no function that I could map.* Then write a function that calls it, and map
+# *jvp returns no function that I could map.* Write a function that calls ``jvp``, and map
 # that function. If you map it once, it takes pairs of a point and a direction. If you map
 # it twice, it combines each point, which is a row of ``ends``, with each direction:
 
@@ -188,8 +188,8 @@ assert torch.equal(tangent, J @ u)
 assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along ones
 
 # %%
-# Below is the same f. Choose *J u*, and move u and x. You see how u weights the columns
-# of J, while v weights the rows:
+# Below is the same f. Choose *J u*, and change u and x. You see how u weights the columns
+# of J, whereas v weights the rows:
 
 import pullback
 

@@ -7,7 +7,7 @@ The dot-product test: does my VJP match my JVP?
 You have written a backward rule, or an adjoint, and want to know whether it matches the
 function. For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v,
 u\rangle`. So draw both vectors at random, compute both sides of this equation, and compare
-the two numbers. If they differ, one of the products is wrong.
+the two numbers. If they differ by more than rounding error, one of the products is wrong.
 """
 
 # %%
@@ -19,8 +19,9 @@ the two numbers. If they differ, one of the products is wrong.
 #
 #    v^\top(Ju) = (v^\top J)\,u
 #
-# No :term:`Jacobian` is formed, so the test costs two products, whatever m and n are. Here
-# is the test for a function of 1000 variables, with the two sides next to each other:
+# No :term:`Jacobian` is formed, so the test costs two products, however many inputs and
+# outputs there are. Here is the test for a function of 1000 variables, with the two sides
+# next to each other:
 
 import torch
 
@@ -72,8 +73,8 @@ torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
 # A hand-written backward on trial
 # --------------------------------
 #
-# Let us test a convolution with a kernel of three numbers, whose backward rule is written
-# by hand. In the backward pass the kernel must be *flipped*, and this rule does not flip
+# Let us test a convolution that has a kernel of three numbers and a backward rule written
+# by hand. In the backward pass the kernel must be *flipped*, but this rule does not flip
 # it:
 
 
@@ -158,8 +159,8 @@ report = pullback.check(leaky, p, b)
 report
 
 # %%
-# We repeat the verdicts of this page as assertions, and compare the first function with a
-# difference quotient:
+# We repeat the verdicts of this page as assertions, and compare the derivative of the first
+# function with a difference quotient:
 
 torch.testing.assert_close(left, right)
 assert gap(Smooth, lopsided) > 0.1
@@ -173,7 +174,7 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # Where next
 # ----------
 #
-# :ref:`gradcheck` compares every entry of the Jacobian with differences, and
+# :ref:`gradcheck` compares every entry of the Jacobian with difference quotients, and
 # :ref:`custom-function` is about Functions with a hand-written backward.
 #
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the

@@ -40,9 +40,10 @@ f2(x.detach())
 
 # %%
 # The two derivatives need not be with respect to the same tensor. In *gradient matching*,
-# somebody who has seen the gradient with respect to the weights, which is a tensor of ones
-# in our example, looks for the image that produced it. The distance between the two
-# gradients is then differentiated with respect to the image:
+# somebody who has seen the gradient with respect to the weights looks for the image that
+# produced it. In our example the gradient that was seen is a tensor of ones. The squared
+# distance between the gradient that was seen and the gradient that a candidate image gives
+# is then differentiated with respect to that image:
 
 w, image = (torch.tensor(values, requires_grad=True) for values in ([1.0, 1.0], [1.0, 2.0]))
 (g,) = torch.autograd.grad((image @ w) ** 2, w, create_graph=True)
@@ -91,7 +92,8 @@ print(torch.autograd.grad(first, x, torch.ones(2), allow_unused=True, retain_gra
 # %%
 # The right answer is zero. If the first derivative has a graph, as it has here because
 # ``a`` requires a gradient, then ``materialize_grads=True`` returns zeros.
-# ``torch.func.grad`` needs no flag and no graph for this, as ``3 * x`` shows:
+# ``torch.func.grad`` returns zero without a flag, even where the first derivative has no
+# graph, as the example ``3 * x`` shows:
 
 print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
@@ -139,7 +141,7 @@ for step in (derivative, along):
 # The coefficients agree. For this function the number of operations more than doubles with
 # each order, whichever way we nest, and nesting the JVP takes even more operations than
 # nesting ``grad``. A *Taylor mode* would carry all coefficients in one pass, but PyTorch
-# has none. So keep the order small.
+# has none. So keep the order low.
 #
 # What goes wrong
 # ---------------
@@ -160,9 +162,9 @@ print(x.grad, torch.autograd.grad(g, x)[0])
 # The number 32 is twice the slope. ``autograd.grad`` of the slope gives 22, the second
 # derivative.
 #
-# A function that ``torch.compile`` has compiled has a backward pass, but this backward pass
-# cannot itself be differentiated if the backend is the default one or ``aot_eager``, which
-# we use below. For second derivatives, use the uncompiled function:
+# The backward pass of a function that ``torch.compile`` has compiled cannot itself be
+# differentiated if the backend is the default one or ``aot_eager``, which we use below. For
+# second derivatives, use the uncompiled function:
 
 compiled = torch.compile(torch.square, backend="aot_eager")
 (g,) = torch.autograd.grad(compiled(x), x, create_graph=True)

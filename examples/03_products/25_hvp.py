@@ -56,9 +56,9 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# *Is it really only about twice the cost of a gradient?* It is rather three times that
-# cost, if you include the gradient itself. We count the arithmetic of the matrix products
-# of a network with four layers, for one gradient and for one Hessian-vector product, and
+# *Is it really only about twice the cost of a gradient?* It is closer to three times that
+# cost if you include the gradient itself. We count the arithmetic of the matrix products of
+# a network with four layers, for one gradient and for one Hessian-vector product, and
 # divide:
 
 from torch.utils.flop_counter import FlopCounterMode
@@ -253,9 +253,9 @@ for shape in ((1, 1, 4, 8), (1, 4, 8)):
 worked
 
 # %%
-# *The error about a missing graph comes although create_graph is True.* If the function is
-# linear in ``x``, and nothing else in it requires a gradient, the gradient is a constant.
-# It has no graph, and H is zero. :func:`torch.func.hessian` returns these zeros:
+# *The error about a missing graph appears although create_graph is True.* If the function
+# is linear in ``x``, and nothing else in it requires a gradient, the gradient is a
+# constant. It has no graph, and H is zero. :func:`torch.func.hessian` returns these zeros:
 
 leaf = torch.ones(3, requires_grad=True)
 (constant,) = torch.autograd.grad(2 * leaf.sum(), leaf, create_graph=True)

@@ -61,9 +61,9 @@ u, w = torch.randn(2, 17).double()
 # ---------------
 #
 # *My Hessian-vector product gives a different result on every call.* If you run the forward
-# pass again for each product, each pass draws a new mask, and then u'Hw and w'Hu belong to
-# two different functions. The three numbers in the first line of the output should be
-# equal, and the number in the second line should be equal to them:
+# pass again for each product, each pass draws a new mask, and then :math:`u^\top Hw` and
+# :math:`w^\top Hu` belong to two different functions. The three numbers in the first line
+# of the output should be equal, and the number in the second line should be equal to them:
 
 print([f"{product(slopes(noisy), noisy, u) @ w:.3f}" for _ in range(3)])
 print(f"{product(slopes(noisy), noisy, w) @ u:.3f}")
@@ -113,12 +113,13 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply a vector by H, scale it to length 1, and repeat. In this way you find the
-# eigenvalue that is largest in *size*. A strongly negative eigenvalue can therefore win,
-# and :ref:`sharpness` says what to do then. Take the gradient by ``autograd.grad``, as
-# ``slopes`` does, and not by ``backward(create_graph=True)``, which leaves a graph in
-# ``.grad``, as part of a cycle that keeps memory occupied (:ref:`create-graph-cycle`). We
-# print the eigenvalue next to the largest one computed from the whole H:
+# Multiply a vector by H, scale it to length 1, and repeat. This finds the eigenvalue that
+# is largest in *absolute value*. A strongly negative eigenvalue can therefore win, and
+# :ref:`sharpness` says what to do then. Compute the gradient with ``autograd.grad``, as
+# ``slopes`` does, and not with ``backward(create_graph=True)``, which leaves in ``.grad`` a
+# graph that is part of a reference cycle and keeps memory occupied
+# (:ref:`create-graph-cycle`). We print the eigenvalue next to the largest one computed from
+# the whole H:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -164,7 +165,7 @@ for mode in (True, False):
 # ------------------
 #
 # :func:`torch.func.hessian` batches all n products at once. ``jacfwd`` of ``grad`` does the
-# same, and it has no ``chunk_size`` with which you could take fewer products at a time.
+# same, and ``jacfwd`` has no ``chunk_size`` argument for taking fewer products at a time.
 # ``jacrev`` of ``grad`` gives the same matrix and does have a ``chunk_size``. Here it takes
 # 5 rows at a time. With ``chunk_size=1`` it would be a loop:
 
@@ -181,8 +182,8 @@ print(chunked.shape)
 
 # %%
 # As a check, we compare each :math:`u^\top Hw` with :math:`w^\top Hu`. We compare the H
-# from chunks with the H from the loop, a product with differences of the gradient, and
-# two products in ``eval()`` with each other:
+# computed in chunks with the H from the loop, and a product with difference quotients of
+# the gradient. We also compare two products in ``eval()`` with each other:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)

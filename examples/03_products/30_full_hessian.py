@@ -55,8 +55,8 @@ print(pullback.hessian(f, x))
 # the diagonal is the transpose of the block above it. So take the gradient with respect to
 # each group, and differentiate it only with respect to this group and the groups that come
 # after it. Below, two products give the rows of the blocks ``aa`` and ``ab``, and three
-# products give only the rows of the last block, ``bb``. These are still n products in all.
-# All that you save is the part of the last three products that would lead to ``a`` again:
+# products give only the rows of the last block, ``bb``. That is still n products in all.
+# All that you save is the part of the last three products that would lead back to ``a``:
 
 
 def energy(a, b):
@@ -71,7 +71,7 @@ half
 
 # %%
 # If you want only the block between two groups, you need as many products as the *smaller*
-# group has entries. In our example these are two products.
+# group has entries. In our example that is two products.
 #
 # If H has zeros, symmetry can save nearly all products. In our example H has the shape of
 # an *arrow*: every variable is multiplied only by the first variable and by itself. Two
@@ -92,10 +92,10 @@ print(row, rest[1:])
 
 # %%
 # If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. The
-# coloring needs fewer colours if :math:`H_{ij}` may be read from the place of
-# :math:`H_{ji}` (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the
-# colours, and its plan takes one product for each colour. The first line of the output
-# shows that the arrow needs a third colour if symmetry is not used:
+# coloring may need fewer colors if :math:`H_{ij}` may be read off at :math:`H_{ji}`
+# (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the colors, and
+# its plan takes one product for each color. The first line of the output shows that the
+# arrow needs a third color if symmetry is not used:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = plan.hessian(arrow, spot)
@@ -194,12 +194,12 @@ print(tuple(torch.func.hessian(two)(three).shape))
 print("a batch of 5:", tuple(torch.vmap(torch.func.hessian(two))(torch.ones(5, 3)).shape))
 
 # %%
-# *What if I have a batch?* ``hessian`` expects one number from the function. A network that
-# returns shape ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all
-# samples. The shape of the result is the shape of y, followed twice by the shape of x, and
-# the result holds all the zeros between different samples. If you want one Hessian for each
-# sample, use ``vmap(hessian(f))``. The dimension of size 1 disappears if f squeezes its
-# output, as in the last line of the output:
+# *What if I have a batch?* ``hessian`` is meant for a function that returns one number. A
+# network that returns shape ``(B, 1)`` gets a Hessian for each of its outputs, with respect
+# to all samples. The shape of the result is the shape of y followed twice by the shape of
+# x, and the result includes all the zero derivatives that mix different samples. If you
+# want one Hessian for each sample, use ``vmap(hessian(f))``. The dimension of size 1
+# disappears if f squeezes its result, as the last printed line shows:
 
 hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
 for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
@@ -207,8 +207,8 @@ for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
 
 # %%
 # As a check, we compare the small Hessian with the Hessian worked out by hand. We check
-# that the matrix of the network is symmetric, as it must be, and compare the results that
-# used symmetry with a full computation:
+# that the Hessian of the network's loss is symmetric, as it must be, and compare the
+# results that used symmetry with a full computation:
 
 exact = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 assert torch.equal(H, exact)

@@ -7,7 +7,7 @@ Trace and norm of J from random v
 You want the trace of J, or its norm, and J is too large to compute. Take products with
 vectors ``v`` of random signs. The mean of :math:`v^\top J v` is the trace of J, and the
 mean of :math:`\lVert v^\top J\rVert^2` is its squared Frobenius norm. A few products
-estimate both numbers. The exact values take n products, one for each row of the
+estimate both numbers. The exact values take one product for each row of the
 :term:`Jacobian`.
 """
 
@@ -76,7 +76,7 @@ ax.set_xlabel("products taken")
 title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 
 # %%
-# In a continuous normalising flow the logarithm of the density changes at the rate of
+# In a continuous normalizing flow the logarithm of the density changes at the rate of
 # *minus* this trace. For such a flow, one ``v`` for each solve is often enough, because the
 # estimate is right on average.
 #
@@ -128,7 +128,7 @@ by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).
 print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_func))
 
 # %%
-# *I want to penalise the norm of J in training.* Compute the row :math:`v^\top J` with
+# *I want to penalize the norm of J in training.* Compute the row :math:`v^\top J` with
 # ``create_graph=True`` and one random ``v`` for each step. The mean of its squared norm is
 # the squared norm of J. Here we take the mean over the points and over all eight vectors
 # ``v`` of three signs, which leaves nothing to chance:

@@ -121,7 +121,7 @@ past_v
 # ---------------
 #
 # The weights of a loss may be computed from the model's own output, as focal or
-# self-normalised weights are. If you detach the weights, they are constants. If you do not,
+# self-normalized weights are. If you detach the weights, they are constants. If you do not,
 # the gradient reaches the model through the weights as well, and the model can lower the
 # loss by moving weight to where the loss is small. In the example below the first gradient,
 # with the graph of the weights, differs from the second even in the sign of its first

@@ -124,7 +124,7 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # The *empirical* Fisher matrix uses the observed label in place of the labels that the
 # model would draw. The two formulas look alike, but the matrices differ. We multiply both
 # matrices by the same vector, and print the distance between the two products relative to
-# the length of the right product:
+# the length of the correct product:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()

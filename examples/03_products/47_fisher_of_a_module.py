@@ -4,12 +4,13 @@ r"""
 Can I square .grad for the Fisher diagonal? Gauss-Newton for a module
 =====================================================================
 
-Elastic weight consolidation, pruning and natural gradients need the diagonal of the Fisher
-matrix, and a lot of code squares ``.grad`` to get it. Is that right? For a batch it is not:
-the gradient of a batch is a sum, and the square of a sum is not the sum of the squares. For
-the diagonal you need one gradient for each sample. For the product of the Fisher matrix
-with a vector you need a :term:`JVP`, a small matrix and a :term:`VJP`. This works for any
-module whose operations have a rule for :term:`forward mode`.
+Elastic weight consolidation, pruning and diagonal approximations of the natural gradient
+need the diagonal of the Fisher matrix, and a lot of code squares ``.grad`` to get it. Is
+that right? For a batch it is not: the gradient of a batch is a sum, and the square of a sum
+is not the sum of the squares. For the diagonal you need one gradient for each sample. For
+the product of the Fisher matrix with a vector you need a :term:`JVP`, a small matrix and a
+:term:`VJP`. This works for any module whose operations have a rule for :term:`forward
+mode`.
 """
 
 # %%
@@ -58,7 +59,7 @@ mean_of_squares = (each**2).mean(0)
 print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 
 # %%
-# At a minimum of the loss, the gradient of the mean is 0, and so is its square, while the
+# At a minimum of the loss, the gradient of the mean is 0, and so is its square, whereas the
 # Fisher matrix is in general not 0. With batches of one sample, the squares of ``.grad``
 # have the right mean, but you need a loop over the samples.
 #
@@ -92,8 +93,8 @@ print(((drawn**2).mean((0, 1)) / diagonal)[:5].numpy().round(1))
 # Let ``u`` be a dict like w. We push ``u`` forward to the logits, multiply by the small
 # matrix, and pull the result back to the weights. Nothing as large as J is ever formed. For
 # cross-entropy, there is a formula for the :term:`Hessian` with respect to the logits. For
-# a different loss, you can compute the product with this Hessian as the JVP of the gradient
-# of the loss. Here are both ways:
+# a different loss, you can compute the product with the Hessian of that loss as the JVP of
+# its gradient. Here are both ways:
 
 
 def fisher_product(u):
@@ -145,8 +146,7 @@ step = torch.linalg.solve(matrix + 0.1 * torch.eye(27), -each.mean(0))
 print(torch.linalg.matrix_rank(matrix).item(), (step @ each.mean(0) < 0).item())
 
 # %%
-# As a check, we compare the product and the diagonal with the product and the diagonal of
-# the matrix that is written out:
+# As a check, we compare the product and the diagonal with those of the matrix written out:
 
 torch.testing.assert_close(flat(Fu), matrix @ flat(u))
 torch.testing.assert_close(diagonal, matrix.diagonal())

@@ -38,7 +38,7 @@ print(first.item(), second.item())
 
 # %%
 # You may also call ``first.backward()``, which does differentiate the gradient. But it
-# *adds* y'' to whatever ``x.grad`` holds, which gives 64 + 48 here. So empty ``x.grad``
+# *adds* y'' to whatever ``x.grad`` holds, which gives 64 + 48 here. So clear ``x.grad``
 # first:
 
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
@@ -66,9 +66,9 @@ print(x.grad, a.grad)
 # What accumulation is for
 # ------------------------
 #
-# Adding up is right if you want a sum. Suppose that a batch is too large for the memory,
-# and you process it in two halves. Their gradients add up to the gradient of the whole
-# batch, and the graph of only one half is in memory at a time:
+# Adding up is right if you want a sum. Suppose that a batch is too large to fit into
+# memory, and you process it in two halves. Their gradients add up to the gradient of the
+# whole batch, and the graph of only one half is in memory at a time:
 
 w = torch.tensor([1.0, -1.0], requires_grad=True)
 data = torch.arange(8.0).reshape(4, 2)
@@ -137,7 +137,7 @@ def returned(y, x):
 
 # %%
 # With ``backward``, the tensor is still in memory after its function has returned, and
-# after a garbage collection. It is freed when you empty its ``.grad``:
+# after a garbage collection. It is freed when you clear its ``.grad``:
 
 kept, freed = outlives(stored), outlives(returned)
 gc.collect()

@@ -1,7 +1,7 @@
 r"""
 .. _linearize:
 
-Linearise once, push many vectors
+Linearize once, push many vectors
 =================================
 
 You need the product of the :term:`Jacobian` with many vectors, all at *one* point. With
@@ -64,7 +64,7 @@ torch.func.vmap(push)(torch.eye(2)).T
 # ------------------------------------------
 #
 # To find the largest singular value of J, you need :math:`J^\top J` again and again, at
-# one point. Our example is a map between images, from 1024 numbers to 1024. We linearise
+# one point. Our example is a map between images, from 1024 numbers to 1024. We linearize
 # it once, and use the two maps a hundred times:
 
 torch.manual_seed(0)  # a kernel and an image that are the same on every build

@@ -13,8 +13,8 @@ run the cell below it. The cell tests the usual answers and shows which one is r
 # --------------------------
 #
 # f maps a tensor of shape ``(3,)`` to a tensor of shape ``(2,)``. You want to know how the
-# outputs change if the input moves a little. Do you pass a vector of 3 numbers or of 2, and
-# to which function?
+# outputs change if the input changes a little. Do you pass a vector of 3 numbers or of 2,
+# and to which function?
 
 import torch
 

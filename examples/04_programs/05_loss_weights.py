@@ -5,11 +5,11 @@ Weighted, masked and averaged losses as choices of v
 ====================================================
 
 Some samples of your batch should count more than others. Some are padding and must not
-count at all, and you know that three of them are wrong. So you multiply the losses by
-weights or by a mask, and divide by one number or another. Then you wonder why the result
-is NaN, or why the weights have no effect. One question sorts all of this out: *what is*
-``v``? Keep the losses of a batch as a vector. Then every way of reducing these losses to
-one number is a choice of ``v``, with one entry for each sample, and you can pass this
+count at all, and you know that three samples of the batch are wrong. So you multiply the
+losses by weights or by a mask, and divide by one number or another. Then you wonder why the
+result is NaN, or why the weights have no effect. One question sorts all of this out: *what
+is* ``v``? Keep the losses of a batch as a vector. Then every way of reducing these losses
+to one number is a choice of ``v``, with one entry for each sample, and you can pass this
 ``v`` to ``backward`` as it is.
 """
 
@@ -41,7 +41,7 @@ print(J)
 
 # %%
 # The last sample has the largest gradient. How much of it arrives at ``w`` depends on its
-# factor. Here are five usual reductions, each beside its ``v``. The ``v`` of the sum
+# factor. Here are five common reductions, each next to its ``v``. The ``v`` of the sum
 # holds ones, and the ``v`` of the mean holds 1/4 in each place. The ``v`` of a mask has
 # zeros, and the ``v`` of the worst sample alone has a single 1:
 
@@ -67,8 +67,8 @@ for name, (reduced, v) in ways.items():
     torch.testing.assert_close(left, v @ J)
 
 # %%
-# So in your own program you may write either of the two. ``losses.backward(v)`` has the
-# advantage that a single tensor holds all your decisions, and you can print this tensor.
+# So in your own program you may write either form. ``losses.backward(v)`` has the advantage
+# that a single tensor holds all your decisions, and you can print this tensor.
 #
 # The mean comes too early
 # ------------------------
@@ -100,16 +100,16 @@ for reduction in ("mean", "none"):
     print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
-# The first line of the output is for the mean. In it the sample with the weight 0 still
+# The first line of the output is for the mean. In that line, the sample with weight 0 still
 # has a gradient of −1.6, and the gradient of the last sample is the same as without any
 # weights.
 #
 # Divided by what?
 # ----------------
 #
-# With class weights, ``cross_entropy`` does not divide by the number of samples. It
-# divides by the sum of the weights of the samples in the batch, and a sample whose target
-# is ``ignore_index`` counts 0. With three samples, of which the last is ignored, ``v`` is
+# With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
+# by the sum of the weights of the samples in the batch, and a sample whose target is
+# ``ignore_index`` counts as 0. With three samples, of which the last is ignored, ``v`` is
 # (1, 3, 0)/(1 + 3):
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
@@ -172,11 +172,11 @@ ax.legend()
 title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
-# The three points pull down the line that was fitted with ones, and the other line comes
-# close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`. Multiplied
-# by :math:`1/\lvert r\rvert`, it has the same size at every point that is off by more
-# than 0.02. So a distant point pulls no harder than a near one, as with absolute errors
-# (:ref:`what-losses-send`).
+# The three wrong points pull down the line that was fitted with ones, and the other line
+# comes close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`.
+# Multiplied by :math:`1/\lvert r\rvert`, it has the same absolute value at every point that
+# is off by more than 0.02. So a distant point pulls no harder than a near one, as with
+# absolute errors (:ref:`what-losses-send`).
 #
 # What to watch for
 # -----------------

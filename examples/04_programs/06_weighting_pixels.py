@@ -52,10 +52,10 @@ area = segment.flatten().bincount()
 print("pixels of the cells of the first slide:", area[1:7].tolist())
 
 # %%
-# A large cell has more than ten times as many pixels as a small one, unless the edge of
-# the slide cuts it. The zeros stand for small cells that we left out because they would
-# have touched another cell. If every pixel counts once, one large cell is worth more than
-# ten small ones.
+# A large cell has more than ten times as many pixels as a small one, unless the edge of the
+# slide cuts it. The zeros in the output stand for small cells that we left out because they
+# would have touched another cell. If every pixel counts once, one large cell is worth more
+# than ten small ones.
 #
 # The program
 # -----------
@@ -94,7 +94,7 @@ def train(weigh, steps=200):
 # Three maps to compare
 # ---------------------
 #
-# The first map counts every labelled pixel once. The second is a *class weight*.
+# The first map counts every labeled pixel once. The second is a *class weight*.
 # Background is common and cells are rare, so each pixel of a cell counts nine times. The
 # third looks at the segments. Each cell as a whole is worth eighty pixels of background,
 # so that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one
@@ -119,7 +119,7 @@ def by_segment(target, segment):
 
 
 # %%
-# Here are the maps for one slide. A pixel without colour has the weight 0, and the
+# Here are the maps for one slide. A pixel without color has the weight 0, and the
 # strongest violet means a weight of 8 or more:
 
 maps = {"every pixel": every_pixel, "by class": by_class, "by segment": by_segment}
@@ -138,18 +138,18 @@ for ax in axes.flat:
     ax.set_yticks([])
 
 # %%
-# In all three maps the rims have no colour, because the pixels of a rim count 0. In the
-# map by class, all cells have the same colour. In the map by segment, the small cells
+# In all three maps the rims have no color, because the pixels of a rim have the weight 0.
+# In the map by class, all cells have the same color. In the map by segment, the small cells
 # stand out, and a pixel of the large cell counts no more than a pixel of the background.
 #
 # What the network learns from each
 # ---------------------------------
 #
 # We train three times, from the same weights and with the same slides. Then we ask each
-# network about the hundred slides from the top, which it has not seen. A cell counts as
-# found if at least half of its pixels are marked. A pixel of the background that is
-# marked is a false alarm. We round the percentages of small cells to the nearest five,
-# because the last digits depend on the processor:
+# network about the hundred slides from the start of this page, which it has not seen. A
+# cell counts as found if at least half of its pixels are marked. A pixel of the background
+# that is marked is a false alarm. We round the percentages of small cells to the nearest
+# five, because the last digits depend on the processor:
 
 
 def judge(p, threshold=0.5):
@@ -173,7 +173,7 @@ for name, weigh in maps.items():
 # With every pixel counted once, the network misses most of the small cells. With weights
 # by class it finds about twice as many, but it also gives more false alarms. With weights
 # by segment it finds still more of them, here with about the same number of false alarms.
-# In the pictures of our slide, the colour is stronger where a network is more certain of
+# In the pictures of our slide, the color is stronger where a network is more certain of
 # a cell:
 
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
@@ -191,10 +191,10 @@ for ax in axes.flat:
 # -------------------------------------
 #
 # There is a cheaper way to find more cells. Keep the network that was trained with every
-# pixel counted once, and mark a pixel as soon as the network gives it a smaller chance
-# than one half. To be fair, we let the threshold of each network run from high to low,
-# and plot the share of small cells that it finds against the share of false alarms. The
-# dots mark a threshold of one half:
+# pixel counted once, and mark a pixel even if the network gives it a chance somewhat below
+# one half. To be fair, we let the threshold of each network run from high to low, and plot
+# the share of small cells that it finds against the share of false alarms. The dots mark a
+# threshold of one half:
 
 figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 4))
 for name, p in chances.items():
@@ -215,9 +215,9 @@ title = ax.set_title("Small cells found, for each threshold")
 # chance is 0.5. So the weight has only moved the threshold.
 #
 # The curve of the segments lies above the others. A threshold cannot tell a pixel of a
-# small cell from a pixel of a large cell, whereas this weight does. But this weight has a
-# price, too. We let each of the three networks mark 5% of the background, and see which
-# pixels of cells it misses:
+# small cell from a pixel of a large cell, whereas the weight by segment treats the two
+# differently. But the weight by segment has a price, too. We let each of the three networks
+# mark 5% of the background, and see which pixels of cells it misses:
 
 in_large = (area > 40)[segment] & (target == 1)
 in_small = (area < 40)[segment] & (target == 1)
@@ -230,15 +230,15 @@ for name, p in chances.items():
     print(f"{name:12} {large:.0%}  about {10 * round(10 * few)}%")
 
 # %%
-# The network finds more of the small cells, but misses more pixels of the large ones. It
-# still finds all of the large cells, so this is a good bargain if you count cells. If you
-# measure their area, it is not.
+# The network that was trained with weights by segment finds more of the small cells, but
+# misses more pixels of the large ones. It still finds all of the large cells, so this is a
+# good bargain if you count cells. If you measure their area, it is not.
 #
 # What to watch for
 # -----------------
 #
 # **A weight changes what the network means by a chance.** We add up the chances that a
-# network gives to all labelled pixels, and divide by the number of labelled pixels that
+# network gives to all labeled pixels, and divide by the number of labeled pixels that
 # belong to cells. A quotient of 100% would be exactly right. If every pixel counts once,
 # the chances are about right on average, and with weights they are too high. If you need
 # chances, count every pixel once and move the threshold. Here are the quotients, again to
@@ -253,7 +253,7 @@ for name, p in chances.items():
 # **The mean of what, exactly?** With ``ignore_index`` an ignored pixel has the loss 0,
 # but ``losses.mean()`` still counts this pixel in its divisor. The mean inside
 # ``cross_entropy`` does not count it, and divides by the sum of the class weights of the
-# labelled pixels. Each of these means corresponds to a ``v``, which we pass for
+# labeled pixels. Each of these means corresponds to a ``v``, which we pass for
 # comparison:
 
 scores = torch.randn(100, 2, 32, 32, generator=torch.Generator().manual_seed(2))
@@ -274,11 +274,11 @@ for (name, number), v in zip(numbers.items(), chosen, strict=True):
     print(f"v = {name:28}", torch.allclose(built_in, ours, rtol=1e-4, atol=1e-9))
 
 # %%
-# **The sum instead of the mean** multiplies every gradient by the number of labelled
+# **The sum instead of the mean** multiplies every gradient by the number of labeled
 # pixels. With plain SGD this has the same effect as a learning rate that is thousands of
-# times larger. Adam divides by the size of the gradients, so its steps hardly change,
-# unless you clip the gradients or set a ``weight_decay``, which Adam adds to the
-# gradients before it divides.
+# times larger. Adam divides each entry of the gradient by the typical size of its past
+# values, so its steps hardly change, unless you clip the gradients or set a
+# ``weight_decay``, which Adam adds to the gradients before it divides.
 #
 # **A weight map with one dimension too many.** Images have a channel, so a map is often
 # stored as ``(B, 1, 32, 32)``. If you multiply the losses by such a map, the two
@@ -293,13 +293,13 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of ``v /
-# v.sum()`` is 0/0, which is NaN. Here this does no harm, because with ``ignore_index``
-# the gradient of an ignored pixel is zero, whatever ``v`` says. If you multiply the
-# losses by the weights yourself, the number in your log is NaN, but the gradient is still
-# zero. The binary cross-entropy has no such argument. With this loss the NaN reaches the
-# weights, and a single such batch ruins the network. In that case divide by
-# ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
+# **A batch without a labeled pixel.** For such a batch ``v.sum()`` is 0, and every entry of
+# ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because with
+# ``ignore_index`` the gradient of an ignored pixel is zero, whatever ``v`` says. If you
+# multiply the losses by the weights yourself, the number in your log is NaN, but the
+# gradient is still zero. The binary cross-entropy has no ``ignore_index``. With this loss
+# the NaN reaches the weights, and a single such batch ruins the network. In that case
+# divide by ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
 #
 # .. admonition:: Try it
 #

@@ -61,8 +61,8 @@ legend = plt.legend()
 # --------------------------
 #
 # ``loss.backward()`` first works out the derivative of the loss with respect to the
-# predictions, and passes it on to the line as ``v``. We ask for ``v`` at the true line.
-# There 17 points lie nearly on the line, and three lie 3 below it:
+# predictions, and passes it on to the line as ``v``. We ask for ``v`` at the true line. Of
+# the twenty points, 17 lie nearly on this line, and three lie 3 below it:
 
 truth = (1 + 2 * x).requires_grad_()
 sent = {}
@@ -73,11 +73,11 @@ for name, loss in losses.items():
 
 # %%
 # With squares, the ``v`` of a bad point is about sixty times as large as the ``v`` of a
-# good one. It is twice the error, divided by the number of points, and grows without
-# limit. With absolute errors the ``v`` of every point is 1/20 in size, whether the point
-# is off by little or by a lot. Huber's loss is in between. Its ``v`` is the error,
-# divided by the number of points, as long as the error is below 1, and beyond that it
-# grows no more.
+# good one. Each entry is twice the error, divided by the number of points, and it grows
+# without limit. With absolute errors the ``v`` of every point has the absolute value 1/20,
+# whether the point is off by little or by a lot. Huber's loss is in between. Its ``v`` is
+# the error, divided by the number of points, as long as the error is below 1 in absolute
+# value, and beyond that it grows no more.
 #
 # .. admonition:: Before you read on
 #
@@ -201,12 +201,12 @@ for name, (loss, formula) in pairs.items():
 # A function of the loss
 # ----------------------
 #
-# People also minimise the logarithm of a loss, or its root (RMSE). This multiplies all of
-# ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the
-# same, and the size changes as the loss falls. If the loss is 0, this number is infinite.
-# In float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0.
-# Here is the first row of ``v`` for a loss of 0, for the loss itself, its logarithm and
-# its root:
+# People also minimize the logarithm of a loss, or its root (RMSE). This multiplies all of
+# ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the same,
+# and the length changes as the loss falls. If the loss is 0, this number is infinite. In
+# float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0. Here
+# is the first row of ``v`` for a loss of 0, for the loss itself, its logarithm and its
+# root:
 
 perfect = layer(X).detach().requires_grad_()
 for g in (torch.clone, torch.log, torch.sqrt):
@@ -232,7 +232,7 @@ for name, y in (("one softmax", sure), ("two", sure.softmax(1))):
 # %%
 # **A target that comes from the network.** A target needs no gradient. In Q-learning the
 # same network computes the target, and then the target has a gradient, too. This gradient
-# pulls the target towards the prediction, as strongly as the prediction is pulled towards
+# pulls the target toward the prediction, as strongly as the prediction is pulled toward
 # the target. So ``detach`` the target. Here we compare the two gradients without a
 # ``detach``:
 
@@ -249,10 +249,10 @@ torch.equal(of_both[0], -of_both[1])
 #
 # .. dropdown:: Answer
 #
-#    It is the error where the error is at most 1, and 0 elsewhere, divided by the number
-#    of points. You don't need a loss to train: ``predicted.backward(v)`` is enough. Start
-#    from a line that is roughly right, because far away from the points all of ``v`` is
-#    0:
+#    It is the error where the error is at most 1 in absolute value, and 0 elsewhere,
+#    divided by the number of points. You don't need a loss to train:
+#    ``predicted.backward(v)`` is enough. Start from a line that is roughly right, because
+#    far away from the points all of ``v`` is 0:
 
 line = lines["Huber"].clone().requires_grad_()
 optimizer = torch.optim.Adam([line], lr=0.02)

@@ -17,9 +17,9 @@ directions.
 # Five ways that do the same
 # --------------------------
 #
-# To see that the gradients are the same, we take two losses of two weights, which are so
-# small that you can work out the gradient in your head. Both losses use a common part, as
-# two heads use a trunk:
+# To see that the gradients are the same, we take two losses that depend on two weights, an
+# example so small that you can work out the gradient in your head. Both losses use a common
+# part, as two heads use a trunk:
 
 import torch
 
@@ -70,14 +70,14 @@ for name, gradient in found.items():
 #    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
 #
 # The last way, with ones as ``v``, shows this most plainly. With the sum, PyTorch begins
-# with a single 1, and the addition passes it on to both losses. In two calls the addition
+# with a single 1, and the addition passes it on to both losses. With two calls the addition
 # happens in ``w.grad``, to which each call adds.
 #
 # Which to choose
 # ---------------
 #
-# The ways do not cost the same. How often does the backward pass come through the shared
-# part? A hook on the shared part counts:
+# The ways do not cost the same. How many times does the backward pass go through the shared
+# part? A hook on the shared part counts the visits:
 
 for way in ("one", "two"):
     visits = []
@@ -92,12 +92,12 @@ for way in ("one", "two"):
     print(way, "backward:", len(visits))
 
 # %%
-# With two calls it comes through twice. In a real network the shared part is the trunk,
-# where most of the work is done. So **add the losses up, unless you have a reason not
-# to**. There are two good reasons. The graphs of the two losses may not fit into memory
-# together. Then run the forward and the backward pass of one loss, and after that the two
-# passes of the other (:ref:`what-keeps-a-graph`). This takes a second forward pass
-# through the trunk. The other good reason is that you want to see each gradient
+# With two calls it goes through twice. In a real network the shared part is the trunk,
+# where most of the work is done. So **add the losses up, unless you have a reason not to**.
+# There are two good reasons. The first is memory: the graphs of the two losses may not fit
+# into it together. Then run the forward and the backward pass of one loss, and after that
+# the two passes of the other (:ref:`what-keeps-a-graph`). This takes a second forward pass
+# through the trunk. The second good reason is that you want to see each gradient
 # separately.
 #
 # Do my two losses agree?
@@ -105,9 +105,9 @@ for way in ("one", "two"):
 #
 # If you want to see the two gradients, ask for the rows of the Jacobian. A ``v`` of ``[1,
 # 0]`` gives the first row, ``[0, 1]`` gives the second, and with ``is_grads_batched`` one
-# call gives both. The cosine of the angle between them is 1 if both losses pull in the
-# same direction, 0 if a small step for one does not change the other, and −1 if they pull
-# in opposite directions:
+# call gives both. The cosine of the angle between the two gradients is 1 if both losses
+# pull in the same direction, 0 if a small step for one does not change the other to first
+# order, and −1 if they pull in opposite directions:
 
 rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
 cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
@@ -133,16 +133,17 @@ for place in (tuple(trunk.parameters()), (features,)):
 tasks.sum().backward()
 
 # %%
-# The ``None`` at the end of each line says that the ``.grad`` of the trunk is still
-# empty. The lengths and the cosine depend on the place where you measure, so compare only
+# The ``None`` at the end of each line says that the ``.grad`` of the trunk has not been
+# filled. The lengths and the cosine depend on the place where you measure, so compare only
 # numbers that were measured in the same place.
 #
 # When they pull in opposite directions
 # -------------------------------------
 #
-# Then no way of writing ``backward`` helps. You have to decide what each loss is worth,
-# and that decision is ``v``. In our example, two losses pull a point ``u`` to two
-# different places. We let the point settle with a given ``v``:
+# If the two losses pull in opposite directions, no way of writing ``backward`` helps. You
+# have to decide what each loss is worth, and that decision is ``v``. In our example, two
+# losses pull a point ``u`` to two different places. We let the point settle with a given
+# ``v``:
 
 targets = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
 stretch = torch.tensor([[4.0, 1.0], [1.0, 2.0]])
@@ -158,7 +159,7 @@ def settle(v):
 
 
 # %%
-# Now let the weights go from (1, 0) to (0, 1), and draw where the two losses end:
+# Now let the weights go from (1, 0) to (0, 1), and plot where the two losses end up:
 
 import matplotlib.pyplot as plt
 

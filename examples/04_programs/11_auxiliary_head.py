@@ -131,8 +131,8 @@ title = figure.suptitle("What the main head says about each point")
 #
 # The program is complete now, and the rest of the page looks into it.
 #
-# We go back to the untrained network. We compute the gradient of each loss with respect
-# to ``h``, and then the gradient that arrives at ``h`` if both losses are in one call:
+# We go back to the untrained network. We compute the gradient of each loss with respect to
+# ``h``, and then the gradient that arrives at ``h`` if both losses are passed in one call:
 
 net = network()
 x, kind = spirals(128, torch.Generator().manual_seed(2))
@@ -273,15 +273,15 @@ for name, (first, head) in ratios.items():
 # - **No v at all** raises no error, since each loss is a single number and needs no
 #   ``v``. Both losses then have the weight 1, and the auxiliary part is more than three
 #   times as large as you wanted.
-# - **Emptying the gradients between the calls** throws the gradient of the main loss
-#   away. The trunk hardly shows this here, because most of its gradient came from the
-#   auxiliary loss. The main part does show it: its gradients are None.
+# - **Clearing the gradients between the calls** throws the gradient of the main loss away.
+#   The trunk hardly shows this here, because most of its gradient came from the auxiliary
+#   loss. The main part does show it: its gradients are None.
 # - **detach before the auxiliary head** makes it a *probe*. The probe learns to read the
-#   trunk, but does not change it. This is good for measuring and useless as a remedy.
+#   trunk, but does not change it. This is good for measuring, but useless as a remedy.
 #
 # .. admonition:: Try it
 #
-#    Replace ``nn.Tanh`` by ``nn.ReLU``, or make the main part twenty layers deep. Does
+#    Replace ``nn.Tanh`` with ``nn.ReLU``, or make the main part twenty layers deep. Does
 #    the auxiliary loss still help the main head? And how well does the main head learn if
 #    the weight is 10?
 #
@@ -289,19 +289,19 @@ for name, (first, head) in ratios.items():
 #
 #    With ReLU there is little left to improve. In three runs with different seeds, the
 #    main head was right for 95% to 100% of the points, with and without the second loss.
-#    ReLU passes on the gradient at a positive number as it is, where Tanh shortens it.
+#    ReLU passes on the gradient at a positive number as it is, whereas Tanh shortens it.
 #    With twenty layers the remedy fails: in three runs the main head was right for 48% to
-#    66%, with and without the second loss. The trunk has learned, but the main part is
-#    now too deep to learn from it. With the weight 10 the main head is again right for
-#    99% or more. No other loss reaches its layers, and the steps of Adam hardly depend on
-#    the size of the trunk's gradient.
+#    66%, with and without the second loss. The trunk has learned, but the main part is now
+#    too deep to learn from it. With the weight 10 the main head is again right for 99% or
+#    more. No other loss reaches its layers, and the steps of Adam hardly depend on the size
+#    of the trunk's gradient.
 
 # %%
 # .. dropdown:: How we checked this page
 #
 #    We compare the gradient at ``h`` with the sum, and the gradients below it with a
-#    ``backward`` that gets this sum as its ``v``. We compare the three ways with each
-#    other and with small steps of a few weights. We assert the numbers of passes, the
+#    ``backward`` that gets this sum as its ``v``. We compare the three ways with each other
+#    and with difference quotients for a few weights. We assert the numbers of passes, the
 #    ratios and the success of the training.
 
 assert right[0.0] < 0.8 < 0.95 < right[0.3]

@@ -56,9 +56,9 @@ def taught(loss, **learners):
 # ---------------------------
 #
 # The generator makes ``fake = G z``, and the critic gives everything a score ``D x``. The
-# critic's loss becomes small with a high score for the real thing and a low score for the
-# fake. This loss should teach only the critic. We compute the gradients without a cut,
-# and then with a cut at the fake:
+# critic's loss is small when the real thing gets a high score and the fake gets a low one.
+# This loss should teach only the critic. We compute the gradients without a cut, and then
+# with a cut at the fake:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
@@ -70,9 +70,9 @@ print(taught(D * fake - D * real, G=G, D=D))
 # fakes *easier* to tell from the real thing. ``None`` in the second line of the output says
 # that the loss does not reach G any more.
 #
-# The generator's loss becomes small with a high score for the fake. May you use the fake
-# that is cut already? We try three forms of this loss: with a cut at the fake, with D as
-# a constant, and without any cut:
+# The generator's loss is small when the fake gets a high score. Can you use the fake that
+# has already been cut? We try three forms of this loss: with a cut at the fake, with D as a
+# constant, and without any cut:
 
 print("fake cut  ", taught(-D * fake.detach(), G=G, D=D))
 to_generator = taught(-D.detach() * fake, G=G, D=D)
@@ -83,10 +83,11 @@ print("no cut    ", taught(-D * fake, G=G, D=D))
 # With a cut at the fake, G gets None, and the generator never learns. The gradient of its
 # loss has to go *through* the critic to reach the generator. In the second line of the
 # output the critic's weight is a constant, but ``v`` still passes through the critic. The
-# last line is without a cut, as in many programs. G gets the right gradient, and D gets a
-# gradient that you do not want, so empty it before the ``backward`` of the critic's loss.
-# If the critic is a module and not a single weight, use ``requires_grad_(False)`` until
-# it is the critic's turn. :ref:`fake-for-the-critic` lists all the ways.
+# last line is without a cut, as in many programs. G gets the right gradient, but D gets a
+# gradient that you do not want, so clear D's gradient before the ``backward`` of the
+# critic's loss. If the critic is a module and not a single weight, use
+# ``requires_grad_(False)`` until it is the critic's turn. :ref:`fake-for-the-critic` lists
+# all the ways.
 #
 # Do you need ``retain_graph=True`` for the two losses? You need it only if both losses
 # walk back through the graph of ``fake``. With the cut, the critic's loss does not:
@@ -124,15 +125,15 @@ print(taught((now - target) ** 2, w=w), held)
 # %%
 # With the graph the derivative is 0. The value rises with the slope 1, and the target
 # with the slope 0.5·2, which is also 1. So the target runs away as fast as the value
-# follows it, and nothing is learned. With the cut, the gradient of the weight is −2, and
-# a step against it raises the value. The full gradient is used in a different algorithm,
-# under the name of *residual gradient*.
+# follows it, and nothing is learned. With the cut, the gradient with respect to the weight
+# is −2, and a step against it raises the value. The full gradient is used in a different
+# algorithm, known as *residual gradient*.
 #
-# Many programs add a *target network*, a copy that follows slowly. A moving average of
-# the weights (EMA) is such a copy, too. The copy needs no gradient, so move it under
-# ``no_grad``. If you let autograd record the moves, each of them adds a piece to a graph
-# that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of the
-# way:
+# Many programs add a *target network*, a copy that follows the network slowly. A moving
+# average of the weights (EMA) is such a copy, too. The copy needs no gradient, so move it
+# under ``no_grad``. If you let autograd record the moves, each of them adds a piece to a
+# graph that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of
+# the way:
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)
@@ -147,12 +148,12 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 # An actor and its critic
 # -----------------------
 #
-# In actor-critic programs the *advantage* is the return minus the value. It multiplies
-# the log-probability of the action that the actor took. The advantage is a weight, so it
+# In actor-critic programs the *advantage* is the return minus the value. The advantage
+# multiplies the log-probability of the action that the actor took. It is a weight, so it
 # has to be a constant. If it keeps its graph, the actor's loss also has a gradient with
-# respect to the value, which is −1 in the first line of the output. If the critic's loss
-# in your program is ``advantage.pow(2).mean()``, cut the advantage only in the actor's
-# loss, ``-(logp * advantage.detach()).mean()``, and not where it is computed
+# respect to the value, which is −1 in the first line of the output. If the critic's loss in
+# your program is ``advantage.pow(2).mean()``, cut the advantage only in the actor's loss,
+# ``-(logp * advantage.detach()).mean()``, and not where it is computed
 # (:ref:`actor-critic-detach`). The value has its own loss, in which the return is the
 # constant:
 
@@ -188,11 +189,11 @@ for stop in (False, True):
 # A nearest code: VQ-VAE
 # ----------------------
 #
-# The nearest code of a list replaces the encoder's result e, and this choice has no
+# The nearest code in a list replaces the encoder's result e, and this choice has no
 # derivative. So here the cut has a different purpose. ``e + (code - e).detach()`` has the
-# *value* of one tensor and the *slope* of another. Two more losses pull the code towards
-# e and e towards the code. In each of them one side is cut, so that the two losses can
-# have different weights:
+# *value* of one tensor and the *slope* of another. Two more losses pull the code toward e
+# and e toward the code. In each of them one side is cut, so that the two losses can have
+# different weights:
 
 e, code = weight(1.0), weight(1.5)
 passed = e + (code - e).detach()
@@ -208,8 +209,8 @@ print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 # -----------------------
 #
 # The student should follow the teacher. If the teacher's result has a graph, the loss
-# pulls both networks towards each other, and the teacher gets a gradient, too. A
-# ``detach`` would cut the teacher off, but by then its graph has been made. Under
+# pulls both networks toward each other, and the teacher gets a gradient, too. A ``detach``
+# would cut the teacher off, but by then its graph would already have been made. Under
 # ``no_grad`` this graph is never made, which also saves memory (:ref:`distillation`):
 
 teacher, student = weight(2.0), weight(1.0)
@@ -228,8 +229,8 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 #   generator's loss cannot reach G either.
 # - **The detached tensor shares memory** with the original. If you edit one of them in
 #   place, the other changes, too.
-# - **A cut that is right today** may be wrong after the next change to the program. Call
-#   ``taught`` with the names of all networks in a test.
+# - **A cut that is right today** may be wrong after the next change to the program. In a
+#   test, call ``taught`` with all the networks.
 #
 # .. admonition:: Try it
 #

@@ -115,7 +115,7 @@ with warnings.catch_warnings(action="ignore"):
 # ---------------
 #
 # The student's logarithms come first and the teacher's probabilities second, or, with
-# ``log_target=True``, the logarithms of both. How can you recognise a mistake? A
+# ``log_target=True``, the logarithms of both. How can you recognize a mistake? A
 # divergence is never below 0, so a negative value gives one mistake away. Another mistake
 # gives NaN. A third does not show at all: if you exchange the two networks, but pass
 # logarithms first and probabilities second, you get the divergence in the other
@@ -144,14 +144,14 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # -----------------
 #
 # **The teacher gets a gradient, too.** If the teacher's logits have a graph, the loss
-# pulls both networks towards each other. The teacher then follows the student if an
-# optimizer holds the teacher's weights. In any case the teacher's activations stay in
-# memory.
+# pulls both networks toward each other. The teacher then follows the student if an
+# optimizer holds the teacher's weights. Even if no optimizer does, the teacher's
+# activations stay in memory.
 #
-# **The teacher is in training mode.** Then its dropout gives the student a different
-# target at each call, and the averages of its BatchNorm move with each batch. We try both
-# modes, each with and without a graph. Do the teacher's weights get a gradient, and do
-# two calls agree?
+# **The teacher is in training mode.** In that mode its dropout gives the student a
+# different target at each call, and the averages of its BatchNorm move with each batch. We
+# try both modes, each with and without a graph. Do the teacher's weights get a gradient,
+# and do two calls agree?
 
 network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, K))
 data = torch.randn(B, 4)

@@ -28,8 +28,8 @@ forward pass and multiplies by −λ in the backward pass.
 # To make the numbers easy to follow, let each loss be the product of a head with the
 # features, where the head is (3, 4) for the label and (10, 20) for the domain. Then with
 # :math:`\lambda=0.5` the features should get (3, 4) − 0.5·(10, 20) = (−2, −6). ``taught``
-# returns the gradients that the features and the two heads receive, for a given way to
-# reverse:
+# returns the gradients that the features and the two heads receive, for a given way of
+# reversing the gradient:
 
 import torch
 
@@ -121,7 +121,7 @@ title = ax.set_title("The features get the sum of the two")
 # -----------------------
 #
 # In a program the features come from a network, and the heads are layers. The step is an
-# ordinary one, with a single optimizer and the sum of the two losses. Only the labelled
+# ordinary one, with a single optimizer and the sum of the two losses. Only the labeled
 # rows have a label loss:
 
 from torch import nn
@@ -143,10 +143,10 @@ def step(trunk, label, domain, optimizer, labelled, kind, other, lam):
 # %%
 # We try it where we know what should happen. Each picture consists of two numbers, and
 # there is one feature. The first number shows what is in the picture. The second number
-# is the colour, which is high for one camera and low for the other. In the labelled
-# pictures the colour also depends on the kind of object, so that a network would like to
-# use it. To give nothing away, the feature has to ignore the colour. We print the weight
-# of the colour, divided by the weight of the first number:
+# is the color, which is high for one camera and low for the other. In the labeled
+# pictures the color also depends on the kind of object, so that a network would like to
+# use it. To give nothing away, the feature has to ignore the color. We print the weight
+# of the color, divided by the weight of the first number:
 
 
 def second_weight(lam, seed=0):
@@ -173,9 +173,9 @@ for factor, part in seen.items():
 
 # %%
 # With λ = −1 nothing is reversed, and the trunk helps the domain head to tell the cameras
-# apart. With λ = 0 the trunk gets nothing from the domain head, and uses the colour to
-# some degree, because the colour helps with the labels of the first camera. With λ = 1
-# the trunk hardly uses the colour. In sixteen runs, with eight seeds in float32 and in
+# apart. With λ = 0 the trunk gets nothing from the domain head, and uses the color to
+# some degree, because the color helps with the labels of the first camera. With λ = 1
+# the trunk hardly uses the color. In sixteen runs, with eight seeds in float32 and in
 # float64, the quotient was between 2.6 and 3.8 for λ = −1, between 0.3 and 0.7 for λ = 0,
 # and at most 0.14 for λ = 1.
 #
@@ -214,9 +214,9 @@ twice = label_head @ h - domain_head @ Reverse.apply(h, lam)
 print("features", torch.autograd.grad(twice, features)[0].tolist())
 
 # %%
-# **The layer inside torch.func.grad**, or inside :term:`vmap`. There a ``Function`` needs
-# ``setup_context`` (:ref:`function-under-transforms`), and without it you get an error.
-# The third way, the single line, works as it is:
+# **The layer inside torch.func.grad**, or inside :term:`vmap`. Inside these transforms a
+# ``Function`` needs ``setup_context`` (:ref:`function-under-transforms`), and without it
+# you get an error. The third way, the single line, works as it is:
 
 loss = lambda x: domain_head @ ways["one line"](x)
 by_func = torch.func.grad(loss)(features.detach())
@@ -227,7 +227,7 @@ except RuntimeError as error:
 
 # %%
 # **λ from the beginning.** At first the domain head knows nothing, and the reversed
-# gradient is only noise. Ganin et al. let λ grow from 0 towards 1, mostly in the first
+# gradient is only noise. Ganin et al. let λ grow from 0 toward 1, mostly in the first
 # half of the training.
 #
 # .. admonition:: Try it
@@ -246,8 +246,8 @@ print(half.tolist())
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We differentiate the two losses separately, by differences along the features, and
-#    add the results with the signs that they should have.
+#    We differentiate the two losses separately, by difference quotients along the features,
+#    and add the results with the signs that they should have.
 
 e, at, expected = 1e-2, features.detach(), torch.zeros(2)
 for sign, head in ((1, label_head.detach()), (-lam, domain_head.detach())):

@@ -34,11 +34,11 @@ temperature = torch.sin(3 * pressure) + spread * torch.randn(400, 1)
 # %%
 # Now comes the program that scores the forecasts. It belongs to somebody else and is
 # written in NumPy, so PyTorch cannot differentiate through it. It takes the expected
-# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure
-# the forecast is. ``s`` may be any number, because the variance :math:`e^s` is positive
-# in any case. The score is the negative log-likelihood of normal noise, up to a constant,
-# so a small score is good. A large error costs less if the forecast was unsure, but an
-# unsure forecast costs something, too:
+# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure the
+# forecast is. ``s`` may be any number, because the variance :math:`e^s` is always positive.
+# The score is the negative log-likelihood of normal noise, up to a constant, so a small
+# score is good. A large error costs less if the forecast was unsure, but an unsure forecast
+# costs something, too:
 #
 # .. math::
 #
@@ -95,8 +95,8 @@ title = ax.set_title("Two outputs of one network: a mean and a spread")
 
 # %%
 # The band is wide at low pressure and narrow at high pressure, as it was when we made the
-# days. Nobody has told the network where the weather is unsettled. For each side we print
-# the spread that it has found:
+# days. Nobody has told the network where the weather is unsettled. For low and for high
+# pressure we print the spread that the network has found:
 
 for name, side in {"low pressure": pressure < 0, "high pressure": pressure > 0}.items():
     print(f"{name:13}  {found[side].median():.1f}")
@@ -125,9 +125,9 @@ y, z = outputs()
 print(from_y, from_z)
 
 # %%
-# The first is :math:`10+2x`, which is ten times the gradient of the sum plus the gradient
-# of the sum of squares. The second is :math:`2x`, because ``w`` is 1 on the diagonal,
-# where the squares stand.
+# The first product is :math:`10+2x`, which is ten times the gradient of the sum plus the
+# gradient of the sum of squares. The second product is :math:`2x`, because ``w`` is 1 on
+# the diagonal, where the squares stand.
 #
 # .. predict::
 #    :for: x.grad

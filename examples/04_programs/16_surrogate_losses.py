@@ -89,9 +89,10 @@ strength.requires_grad_()
 losses, scenes = distil(lambda: waves @ strength, [strength], predict_noise)
 
 # %%
-# The picture shows the scene at first and at the end. The arrows start at every tenth
-# point of the circle. They show the direction in which the point moves at first, which is
-# against its ``g``. For the arrows we have averaged over many draws of the noise:
+# The picture shows the scene at the start and at the end. The arrows start at every tenth
+# point of the circle. Each arrow shows the direction in which its point moves at first,
+# which is opposite to its ``g``. For the arrows we have averaged over many draws of the
+# noise:
 
 import matplotlib.pyplot as plt
 
@@ -130,7 +131,7 @@ below.set_xlabel("step")
 title = figure.suptitle("The loss is soon around zero, the distance falls")
 
 # %%
-# The points have come close to the clover, and about every second loss is negative, as if
+# The points have come close to the clover, and about half of the losses are negative, as if
 # the training had gone *below zero*:
 
 negative = [loss < 0 for loss in losses[-100:]].count(True)
@@ -147,8 +148,9 @@ print(f"negative: {negative} of the last 100")
 # sixteen strengths. **v is the noise that the model sees minus the noise that was
 # added**, for each point. You can also pass ``g`` to ``backward`` without a loss, or
 # write the line as a square, as some programs do in order to have a value to log. The
-# square forms ``x - g``, and if ``g`` is much smaller than ``x``, rounding loses it. So
-# compute the square in float32, or use the product. Here are the ways to write it:
+# square forms ``x - g``, and if ``g`` is much smaller than ``x``, ``g`` is lost to
+# rounding. So compute the square in float32, or use the product. Here are the ways to write
+# it:
 
 x = waves @ strength
 g = -arrows / len(x)
@@ -167,8 +169,8 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 
 # %%
 # The first number in a line of the output is the value of the loss, which ``x.backward(g)``
-# does not have. The second is the length of the gradient at the sixteen strengths.
-# :ref:`loss-for-a-gradient` says more about these three ways.
+# does not have. The second is the length of the gradient with respect to the sixteen
+# strengths. :ref:`loss-for-a-gradient` says more about these three ways.
 #
 # How to read such a line
 # -----------------------
@@ -228,13 +230,13 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #      - 1/y
 #
 # In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
-# ``(1 - D).log()``: if a score is very sure, D rounds to 0 or 1, and the lines in the
+# ``(1 - D).log()``: if a score is far from 0, D rounds to 0 or 1, and the lines in the
 # table send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
 # same forward pass. If the old log-probabilities were stored, and Dropout has drawn a
 # different mask since then, the ratio is not 1, and it multiplies ``v``.
 #
-# Three lines have no ``detach``. They are in the table because their value does not
-# matter either. Most of the lines have a page: :ref:`reinforce`, :ref:`ratio-of-one`,
+# Three lines have no ``detach``. They are in the table because their values do not matter
+# either. Most of the lines have a page: :ref:`reinforce`, :ref:`ratio-of-one`,
 # :ref:`discrete-choices`, :ref:`gradient-reversal` (gradient scaling with a negative s),
 # :ref:`stop-gradient`, :ref:`learned-loss-weight`.
 #
@@ -303,11 +305,10 @@ for name, (line, formula) in rows.items():
 # The first two lines of the output show the same ``v`` and different values, and so do the
 # next two. You can read off three more things:
 #
-# - The two losses of a GAN push a fake in the same direction, and differ in how strongly.
-#   If the critic is sure of a fake, D is near 0. Then the loss from the theory pushes
-#   with D, that is, hardly at all, and the non-saturating loss pushes with 1 − D. A
-#   detached weight turns the first into the second: ``(stop((1 - D) / D) * (1 -
-#   D).log()).sum()``.
+# - The two losses of a GAN push a fake in the same direction, but not equally hard. If the
+#   critic is sure of a fake, D is near 0. Then the loss from the theory pushes with D, that
+#   is, hardly at all, and the non-saturating loss pushes with 1 − D. A detached weight
+#   turns the first into the second: ``(stop((1 - D) / D) * (1 - D).log()).sum()``.
 # - In uncertainty weighting the gradient at ``s`` is 1 − y exp(−s). It is zero where
 #   exp(−s) = 1/y. So when ``s`` has settled, the network gets the same gradient as from
 #   ``y / stop(y)``, and this is the gradient of log y.

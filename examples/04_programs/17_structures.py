@@ -87,8 +87,8 @@ _, pull = vjp(lambda p: layer(p, x), parameters)
 print("parameters alone:", pull(torch.tensor([10.0])))
 
 # %%
-# ``jacrev`` keeps both structures. The structure of the outputs is outside, and in each
-# of its places there is one entry for each argument in ``argnums``. For a batch, put
+# ``jacrev`` keeps both structures. The structure of the outputs is the outer one, and in
+# each of its places there is one entry for each argument in ``argnums``. For a batch, put
 # :func:`torch.func.vmap` around it. Here the output is a dict with the product of two
 # vectors:
 
@@ -190,7 +190,7 @@ print(pull(pytree.tree_map(torch.ones_like, outputs))[0])
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We join all outputs to one vector of five entries. Its :term:`Jacobian`, which we
+#    We join all outputs into one vector of five entries. Its :term:`Jacobian`, which we
 #    worked out on paper, is a matrix of shape ``(5, 2)``. We join each ``v`` in the same
 #    order, multiply it by this matrix, and compare.
 

@@ -87,8 +87,8 @@ for reduce in (torch.sum, torch.mean):
 # ---------------------------
 #
 # The first use is to look at the lengths. Suppose that somebody has mistyped a target, so
-# that there is a 30 among numbers that are about 1 in size. For each sample, ``rows``
-# joins the gradients of *all* parameters to one row:
+# that there is a 30 among numbers of magnitude about 1. For each sample, ``rows`` joins the
+# gradients of *all* parameters into one row:
 
 
 def rows(gradients):
@@ -108,8 +108,8 @@ pullback.draw.bars(
 )
 
 # %%
-# Sample 4 alone would decide where this step goes. The mean of the six gradients would
-# only be rather large, with no sign of which sample is the cause.
+# Sample 4 alone would decide the direction of a step along the mean gradient. The mean
+# itself would only be rather large, with no sign of which sample is the cause.
 #
 # Clipping each sample (DP-SGD)
 # -----------------------------
@@ -195,10 +195,10 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 #
 # **BatchNorm.** Inside ``vmap`` a sample has no batch dimension, and so the first message
 # is about the shape. People then add the dimension with ``sample[None]``, and get the
-# second one: in training, BatchNorm divides by the spread of the batch, and one sample
+# second message: in training, BatchNorm divides by the spread of the batch, and one sample
 # alone has no spread. A single image does have a spread, over its pixels. But then
-# BatchNorm would have to write its running statistics, which ``vmap`` refuses, as the
-# third message says:
+# BatchNorm would have to write its running statistics, which ``vmap`` refuses, as the third
+# message says:
 
 norm = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
 image = lambda s: nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
@@ -291,8 +291,8 @@ print({name: tuple(g.shape) for name, g in of_each.items()})
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare each row with the result of ``backward`` on that sample alone, also for
-#    the classifier and the pictures. We compare the clipped sum with the factors times
+#    We compare each row with the result of ``backward`` on that sample alone, for the
+#    classifier and the pictures as well. We compare the clipped sum with the factors times
 #    the rows, and the outputs after a step with the prediction of the kernel.
 
 for i in range(6):

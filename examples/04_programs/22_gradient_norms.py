@@ -5,9 +5,9 @@ Per-sample gradient norms without the per-sample gradients
 ==========================================================
 
 One reading in ten comes from a sensor that is stuck. Each of these readings pulls at your
-network much harder than a correct one, and you would like to limit how hard any sample
-may pull. For this you need the length of each sample's gradient, but to store a gradient
-for each sample takes as much memory as to store a copy of the network for each sample.
+network much harder than a correct one, and you would like to limit how hard any sample may
+pull. For this you need the length of each sample's gradient, but storing a gradient for
+each sample takes as much memory as storing a copy of the network for each sample.
 Fortunately you need only the lengths. For linear layers you can compute them during an
 ordinary ``backward``, with two hooks on each layer. Then a second ``backward`` with the
 right ``v`` limits the gradient of every sample.
@@ -27,10 +27,10 @@ right ``v`` limits the gradient of every sample.
 #    \lVert g_i\rVert^2=\lVert v_i\rVert^2\,\bigl(\lVert a_i\rVert^2+1\bigr).
 #
 # The 1 comes from the bias, and is absent for a layer without a bias. If there are several
-# layers, we add up the squares of all layers. Both vectors are available during an ordinary
-# forward and backward pass. A forward hook sees the layer's input, of shape ``(B, in)``,
-# and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for each
-# sample:
+# layers, we add up these squares over the layers. Both vectors are available during an
+# ordinary forward and backward pass. A forward hook sees the layer's input, of shape ``(B,
+# in)``, and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for
+# each sample:
 
 import torch
 from torch import nn
@@ -133,10 +133,10 @@ print("the twelve that are stuck:", set(longest.tolist()) == set(stuck.tolist())
 print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].min():.0f}")
 
 # %%
-# They do. With ``C = 1.0`` a stuck reading counts about a twenty-fifth of what it would
-# count without a limit, and most of the correct readings count in full. Private training
-# also limits each sample, so that no patient's record can be seen in the weights, and
-# adds noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
+# They do. With ``C = 1.0`` a stuck reading counts about one twenty-fifth as much as it
+# would without a limit, and most of the correct readings count in full. Private training
+# also limits each sample, so that no patient's record can be seen in the weights, and adds
+# noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
 # clipping*. Importance sampling, and the search for wrong labels, use the same norms.
 #
 # Are they the right lengths?
@@ -173,7 +173,7 @@ print("left in .grad:", model[0].weight.grad)
 # What to watch for
 # -----------------
 #
-# **All norms are too small, by the size of the batch.** If the loss is a mean, every
+# **All norms are too small by a factor of the batch size.** If the loss is a mean, every
 # sample's ``v`` already holds 1/B. Take the losses unreduced, as above, or multiply by B.
 # Here the batch has six samples, and the norms are a sixth of the right norms:
 
@@ -208,7 +208,7 @@ print(before, len(squares))
 #    \Bigl\lVert\sum_tv_ta_t^\top\Bigr\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)
 #
 # for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. For each sample these
-# tables hold :math:`2T^2` numbers, so they are worth while if the layer has more weights
+# tables hold :math:`2T^2` numbers, so they are worthwhile if the layer has more weights
 # than that. A convolution is such a layer as well, once its input has been unfolded into
 # patches. The first ratios below compare the lengths from the tables with the right
 # lengths. For the second ratios we add the squares of the T lengths, which is wrong:
@@ -263,9 +263,9 @@ print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 #
 # .. dropdown:: Answer
 #
-#    Adam divides by the size of the gradients, so it learns as before, and the limit only
-#    makes all samples equally strong. Plain SGD would take steps of at most 0.001 times the
-#    learning rate, and stay where it is:
+#    Adam divides each entry of the gradient by the typical size of its past values, so it
+#    learns as before, and the limit only makes all samples equally strong. Plain SGD would
+#    take steps of at most 0.001 times the learning rate, and stay where it is:
 
 tiny, tiny_norms = train(C=0.001)
 print("too long:", (tiny_norms > 0.001).float().mean().item() > 0.95)
@@ -275,10 +275,10 @@ print("Adam, near the curve:", off < 0.1)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the lengths with the lengths from the long way, also for a layer without a
-#    bias. We compare the sum that ``backward(v)`` leaves with gradients that are computed
-#    one at a time and shortened. With some room, we assert which of the two fits is
-#    better.
+#    We compare the lengths with the lengths from the long way, for a layer without a bias
+#    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
+#    computed one at a time and shortened. With some room, we assert which of the two fits
+#    is better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)

@@ -15,11 +15,11 @@ gradient is ``v``.
 # A network that learns to draw
 # -----------------------------
 #
-# The input of a network is evenly spaced numbers, and its outputs should look as if they
-# had been drawn from two bumps, one around −2 and one around 1. It does not matter which
-# output lands where, but only how all outputs are distributed. The loss for this sorts
-# the outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with the
-# smallest, the second with the second, and so on. Here is this loss in NumPy, with its
+# The input of a network consists of evenly spaced numbers, and its outputs should look as
+# if they had been drawn from two bumps, one around −2 and one around 1. It does not matter
+# which output lands where, but only how all outputs are distributed. The loss for this
+# sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with
+# the smallest, the second with the second, and so on. Here is this loss in NumPy, with its
 # gradient:
 
 import numpy as np
@@ -94,13 +94,13 @@ legend = plt.legend()
 # .. admonition:: Before you read on
 #
 #    You pass ``v / 2`` in place of ``v``. How do the steps of ``SGD`` change, and how do
-#    the steps of ``Adam``?
+#    those of ``Adam`` change?
 #
 # .. dropdown:: Answer
 #
 #    The gradients of all weights are halved. The steps of plain ``SGD`` are half as long.
-#    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the
-#    same.
+#    ``Adam`` divides each entry of the gradient by the typical size of its past values, so
+#    its steps stay nearly the same.
 #
 # Instead of ``backward(v)`` you can call ``backward`` on a single number, the *surrogate*
 # ``(y * v).sum()`` with the ``v`` from NumPy as a constant. The gradient of the surrogate
@@ -154,10 +154,10 @@ total.backward()
 # second derivative then give a wrong number without a message
 # (:ref:`twice-differentiable`).
 #
-# The other way round: SciPy asks PyTorch
-# ---------------------------------------
+# The other way around: SciPy asks PyTorch
+# ----------------------------------------
 #
-# SciPy's optimisers want the value of a function and its gradient, as float64 arrays.
+# SciPy's optimizers want the value of a function and its gradient, as float64 arrays.
 # This time nobody passes a ``v``, because the function is a single number. Our example is
 # the Rosenbrock valley in four dimensions, with its lowest point at (1, 1, 1, 1):
 
@@ -192,10 +192,10 @@ except (TypeError, RuntimeError) as error:
     print(error)
 
 # %%
-# **A float64 v is cast to the dtype of y without a warning.** This is mostly what you
+# **A float64 v is cast to the dtype of y without a warning.** This is usually what you
 # want. If a number is too large for float32, it becomes infinite, and if it is too small,
-# it becomes 0. In float16 :math:`10^5` is already too large. Here we pass
-# :math:`10^{300}` for a float32 tensor:
+# it becomes 0. In float16 :math:`10^5` is already too large. Here we pass :math:`10^{300}`
+# for a float32 tensor:
 
 leaf = torch.ones(1, requires_grad=True)
 (leaf * 1).backward(torch.tensor([1e300], dtype=torch.float64))
@@ -208,7 +208,7 @@ print(leaf.grad)
 #
 # .. admonition:: Try it
 #
-#    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
+#    Replace the goal with three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
 #    3)).ravel()[:200]``, and train again. What in the training loop has to change?
 #
 # .. dropdown:: Answer

@@ -76,7 +76,7 @@ class Bridge(Function):
 #
 # We let water leak into the canal at two places, and measure with a little noise. No
 # water can leak *out*, so the leaks are the ``softplus`` of the parameters, which is
-# always positive. Everything around the solver is PyTorch, and the optimiser sees an
+# always positive. Everything around the solver is PyTorch, and the optimizer sees an
 # ordinary model:
 
 at = torch.linspace(0, 1, n, dtype=torch.float64)
@@ -200,7 +200,7 @@ except BufferError as error:
 print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
 
 # %%
-# **Both sides have the same memory.** No copy has been made, so a change on one side is a
+# **Both sides share the same memory.** No copy has been made, so a change on one side is a
 # change on the other. Autograd counts the changes that PyTorch makes, but it does not see
 # the changes that NumPy makes. Here the gradient 2x should be 2, 4, 6. But ``backward``
 # computes it from the changed numbers:
@@ -257,8 +257,8 @@ print(len(rows), tuple(rows[0].shape))
 # .. dropdown:: Answer
 #
 #    You get no error, because the shapes are right, and the loss even goes down. But the
-#    gradient belongs to a canal that flows the other way, and the leaks are wrong by
-#    about half of the larger leak. A comparison with small steps, such as ``gradcheck``,
+#    gradient belongs to a canal that flows the other way, and the leaks are wrong by about
+#    half of the larger leak. A comparison with difference quotients, such as ``gradcheck``,
 #    finds the mistake at once:
 
 mistaken = lambda x: (forward(x), forward)
@@ -271,9 +271,9 @@ for rule in (solve_and_pull, mistaken):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient through the bridge with difference quotients, its rows with
-#    the inverse of the matrix, and the product for the running product with its formula.
-#    We also check that the leaks that were found are near the true leaks.
+#    We compare the gradient through the bridge with difference quotients, its rows with the
+#    inverse of the matrix, and the result for the running product with its formula. We also
+#    check that the leaks that were found are near the true leaks.
 
 bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))

@@ -28,7 +28,7 @@ numbers that it was sent, and the first machine passes this tensor to ``backward
 # knows the right factor. This factor, the :term:`upstream gradient`, has the shape of
 # ``h``. It is all that the first machine needs to know about the second half.
 #
-# Each half is an object with a network and an optimiser. The two halves exchange NumPy
+# Each half is an object with a network and an optimizer. The two halves exchange NumPy
 # arrays, which could be sent from one machine to another:
 
 import torch
@@ -172,9 +172,9 @@ except RuntimeError as error:
 
 # %%
 # **The step comes after the gradient.** The graph of ``h`` is held in memory until the
-# gradient arrives, and it has saved weights. If an optimiser changes one of them in the
-# meantime, ``backward`` raises an error. If you need the memory, let ``h`` go, and
-# compute it again from ``x`` when the gradient has arrived, also before the step.
+# gradient arrives, and it has saved weights. If an optimizer changes one of them in the
+# meantime, ``backward`` raises an error. If you need the memory, let ``h`` go, and compute
+# it again from ``x`` when the gradient has arrived, but still before the step.
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
 h = deep(data)

@@ -75,10 +75,10 @@ title = ax.set_title("One factor for each step makes a straight line")
 # %%
 # On a logarithmic scale, a constant factor for each step gives a straight line. Only the
 # curve of ``s = 1.1`` bends. It ends at about 40, or between 17 and 64 with four other
-# seeds, where the line would have reached 14 000. The reason is the ``tanh``. Its slope
-# is at most 1, so it can only shrink ``v`` after the weights have stretched it. With the
-# other two sizes the state stays near 0, where the slope is 1. Without the ``tanh`` the
-# lengths are :math:`s^{100}`:
+# seeds, whereas the straight line would have reached 14 000. The reason is the ``tanh``.
+# Its slope is at most 1, so it can only shrink ``v`` after the weights have stretched it.
+# With the other two sizes the state stays near 0, where the slope is 1. Without the
+# ``tanh`` the lengths are :math:`s^{100}`:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):
@@ -129,7 +129,7 @@ for s, part in right.items():
 
 # %%
 # With 0.7 the answers are no better than tossing a coin. With 1.0, after the same fifty
-# training steps, all answers are right. The sequences, the optimiser and its learning
+# training steps, all answers are right. The sequences, the optimizer and its learning
 # rate are the same for both. Only the product of the Jacobians at the start is different.
 #
 # What helps
@@ -162,9 +162,9 @@ print(f"f(h) {plain:.0f}, h + f(h) {added:.1f}")
 # Clipping
 # --------
 #
-# ``clip_grad_norm_`` is called after ``backward``, on the gradients of the weights. If all
-# of them together are longer than the limit, it divides all of them by one number, so that
-# their common length becomes the limit:
+# ``clip_grad_norm_`` is called after ``backward``, on the gradients of the weights. If the
+# length of all of them together is above the limit, it divides all of them by one number,
+# so that this length becomes the limit:
 
 rnn = nn.RNN(4, 8)
 with torch.no_grad():
@@ -188,10 +188,10 @@ print("too long:", bool(length > 1), " one ratio:", torch.allclose(ratio, 1 / le
 # -----------------
 #
 # **Suddenly the gradient is NaN, or 0.** The largest number of float32 is 3e38, and the
-# smallest about 1e-45. With ``s = 3`` the product gets too large after 81 steps, or after
-# 81 or 82 with other seeds. From there on it is infinite, and infinity minus infinity is
-# NaN. With ``s = 0.3`` the product is exactly 0 after 87 steps. You get zeros and not
-# ``None``, without a warning:
+# smallest positive one is about 1e-45. With ``s = 3`` the product gets too large after 81
+# steps, or after 81 or 82 with other seeds. From there on it is infinite, and infinity
+# minus infinity is NaN. With ``s = 0.3`` the product is exactly 0 after 87 steps. You get
+# zeros and not ``None``, without a warning:
 
 for s in (3.0, 0.3):
     states = run(s, 200, act=lambda h: h)
@@ -238,8 +238,8 @@ H.shape
 
 # %%
 # The first message is about the layer, and the second is about the state. With its own
-# state each sequence gets its Hessian, of shape ``(4, 1, 4, 1)``. We have computed in
-# float64. In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward
+# state each sequence gets its Hessian, of shape ``(4, 1, 4, 1)``. The code above computes
+# in float64. In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward
 # mode` (:ref:`error-forward-ad-not-implemented`). In that case use
 # ``jacrev(jacrev(energy))``, which needs no forward mode.
 #

@@ -164,7 +164,7 @@ print("AdamW, copied back:", drift(copy_back=3))
 
 # %%
 # AdamW has a weight decay of 0.01 unless you say otherwise, and this decay pulls every
-# row towards zero, whatever its gradient is. Without the decay the old rows stay, but
+# row toward zero, whatever its gradient is. Without the decay the old rows stay, but
 # only if the hook was there from the first step on. Otherwise Adam's moments remember the
 # one gradient that the old rows had, and go on moving these rows. You can also copy the
 # old rows back after each step. It is safest to use two tensors, one of which is a buffer
@@ -208,7 +208,7 @@ print("untied:", head.weight.requires_grad)
 #
 # .. admonition:: Try it
 #
-#    Replace the BatchNorm by ``nn.LayerNorm(4)``. What changes in the backbone now, with
+#    Replace the BatchNorm with ``nn.LayerNorm(4)``. What changes in the backbone now, with
 #    ``model.train()`` alone?
 #
 # .. dropdown:: Answer

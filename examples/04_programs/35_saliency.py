@@ -83,7 +83,7 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 #
 #    They would be the gradient of the sum of *both* scores of each picture. At a pixel
 #    that raises one score and lowers the other, the two slopes would cancel, partly or
-#    wholly. But these are the pixels that decide.
+#    wholly. But it is these pixels that decide.
 #
 # Grad-CAM: ask the features instead of the pixels
 # ------------------------------------------------
@@ -125,12 +125,12 @@ title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-
 # Both as functions
 # -----------------
 #
-# You can copy these two functions, for any number of classes and channels. The model has
-# to be in ``eval`` mode, and the pictures must have the dtype and the device of its
-# weights. ``classes`` holds the class that you ask about for each picture, for example
-# ``scores.argmax(1)``, the class that the network has chosen. Each colour has its own
-# slope, and the first function takes the largest of these. The second function enlarges
-# its maps to the size of the pictures:
+# You can copy these two functions and use them for any number of classes and channels. The
+# model has to be in ``eval`` mode, and the pictures must have the dtype and the device of
+# its weights. ``classes`` holds the class that you ask about for each picture, for example
+# ``scores.argmax(1)``, the class that the network has chosen. Each color has its own slope,
+# and the first function takes the largest of these. The second function enlarges its maps
+# to the size of the pictures:
 
 
 def saliency_maps(model, pictures, classes):
@@ -164,12 +164,12 @@ for panels in (
 # A score at each pixel: segmentation
 # -----------------------------------
 #
-# The output of a UNet has the shape ``(1, C, H, W)``, with a score for each class *at
-# each pixel*. For which score do you want a map? There are three usual answers. You can
-# add up the scores of a class over the whole picture, or only over the pixels where this
-# class has the largest score, or you can take the score at one pixel. Each of these is a
-# single number, and so each corresponds to a ``v``. For the first, ``v`` has ones in the
-# channel of the class and zeros elsewhere:
+# The output of a UNet has the shape ``(1, C, H, W)``, with a score for each class *at each
+# pixel*. For which score do you want a map? There are three common answers. You can add up
+# the scores of a class over the whole picture, or only over the pixels where this class has
+# the largest score, or you can take the score at one pixel. Each of these is a single
+# number, and so each corresponds to a ``v``. For the first, ``v`` has ones in the channel
+# of the class and zeros elsewhere:
 
 segmenter = nn.Sequential(features, nn.Conv2d(8, 2, 1))
 photo = shown[:1].clone().requires_grad_()
@@ -185,10 +185,10 @@ channel[:, 1] = 1
 print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
 
 # %%
-# The ``True`` says that this ``v`` gives the same map as the sum. The three maps answer
-# different questions. The map of a single pixel is zero outside the window that this
-# pixel sees, which is 5×5 here. The map over the whole picture says how each pixel moves
-# all outputs around it together. Here are the corners of the window:
+# The ``True`` says that this ``v`` gives the same map as the sum of the scores. The three
+# maps answer different questions. The map of a single pixel is zero outside the window that
+# this pixel sees, which is 5×5 here. The map over the whole picture says how each pixel
+# moves all outputs around it together. Here are the corners of the window:
 
 corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
 print(corners.min.tolist(), corners.max.tolist())
@@ -198,8 +198,8 @@ print(corners.min.tolist(), corners.max.tolist())
 # -----------------
 #
 # **The chosen scores are a vector.** Many programs first pick the chosen score of each
-# picture and then call ``backward``. With one picture this works, and with a batch you
-# get an error. Add up the chosen scores, or pass ones, which gives the same gradient
+# picture and then call ``backward``. With one picture this works, but with a batch you get
+# an error. Add up the chosen scores, or pass ones, which gives the same gradient
 # (:ref:`sum-is-ones`):
 
 picked = model(pictures).gather(1, scores.argmax(1, keepdim=True))
@@ -221,10 +221,10 @@ print("brighter by    ", [round(f, 1) for f in factor.tolist()])
 print("the score is   ", [round(f, 1) for f in (scores * v).sum(1).tolist()])
 
 # %%
-# **A softmax before the map.** Then you ask about a *probability*, which is a different
-# question. With two classes the slope of the probability is :math:`p(1-p)` times the
-# slope of the difference of the two scores. If the network is sure, ``p`` is near 1, and
-# the whole map goes dark, although the picture is a clear case:
+# **A softmax before the map.** With a softmax you ask about a *probability*, which is a
+# different question. With two classes the slope of the probability is :math:`p(1-p)` times
+# the slope of the difference of the two scores. If the network is sure, ``p`` is near 1,
+# and the whole map goes dark, although the picture is a clear case:
 
 p = model(pictures).softmax(1)
 (of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)
@@ -259,11 +259,11 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 # .. dropdown:: How we checked this page
 #
 #    We compare each map with the map of the same picture alone, computed with an index in
-#    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of
-#    its 144 pixels. We check that the two functions give the maps of the page, and try
-#    them with colours, five classes, feature maps of half the size, a frozen network and
-#    other dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more
-#    than 60% near the bar.
+#    place of a one-hot ``v``. We compare the map of a class with the sum of the maps of its
+#    144 pixels. We check that the two functions give the maps on this page, and try them
+#    with colors, five classes, feature maps of half the size, a frozen network and other
+#    dtypes. With six other seeds, in float32 and in float64, Grad-CAM also had more than
+#    60% near the bar.
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()

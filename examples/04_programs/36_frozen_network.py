@@ -61,8 +61,8 @@ wanted = x.grad
 print("filled:", filled())
 
 # %%
-# All four have one. ``backward`` fills every :term:`leaf` of the graph that requires a
-# gradient, and weights do.
+# All four weights have one. ``backward`` fills every :term:`leaf` of the graph that
+# requires a gradient, and the weights require one.
 #
 # Four ways, of which one fails
 # -----------------------------
@@ -98,10 +98,11 @@ for name, way in ways.items():
     print(f"{name:22}", torch.allclose(product, wanted), filled())
 
 # %%
-# The first three give the same gradient and leave the weights empty. Take the first for a
-# single gradient. Take the second if you need ``.grad``, for example for an optimiser.
-# Take the third if the network will never be trained again. The third way also saves
-# memory, because tensors that only the gradients of the weights need are not kept.
+# The first three ways give the same gradient with respect to ``x``, and the weights get
+# none. Take the first for a single gradient. Take the second if you need ``.grad``, for
+# example for an optimizer. Take the third if the network will never be trained again. The
+# third way also saves memory, because tensors that only the gradients of the weights need
+# are not kept.
 #
 # One step against the network: FGSM
 # ----------------------------------
@@ -134,7 +135,7 @@ for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items
 # The first and the last are attacks, and the other two make the network surer than it
 # was. In the picture each line shows a point that has been moved uphill on the loss of
 # its class, from the dot to the free end. The border between the two classes is where the
-# colour changes:
+# color changes:
 
 import matplotlib.pyplot as plt
 
@@ -154,16 +155,16 @@ title = ax.set_title("FGSM moves each point towards the border")
 #
 # The loss is a mean over the points, so every row of the gradient is one two-hundredth of
 # the gradient that the point alone would have. This does not change the sign. If you step
-# along the gradient itself, each step is two hundred times shorter than for a point alone
+# along the gradient itself, each step is only a two-hundredth as long as for a point alone
 # (:ref:`which-way-to-step`).
 #
 # An image as the parameter
 # -------------------------
 #
 # In style transfer, in inversion, or to see what excites a unit, you train the input.
-# Make the input a leaf, and pass only this leaf to the optimiser. If its entries have to
+# Make the input a leaf, and pass only this leaf to the optimizer. If its entries have to
 # stay within limits, edit it in place under ``no_grad``. ``image = image.clamp(-1, 1)``
-# would make a new tensor, which is not a leaf, and the optimiser would go on with the old
+# would make a new tensor, which is not a leaf, and the optimizer would go on with the old
 # tensor:
 
 image = torch.zeros(1, 2, requires_grad=True)
@@ -179,16 +180,16 @@ at_zero, at_end = net(torch.zeros(1, 2))[0, 0].item(), net(image)[0, 0].item()
 print("within the limits:", bool((image.abs() <= 1).all()), " higher:", at_end > at_zero)
 
 # %%
-# The −1 in ``v`` makes the optimiser, which goes downhill, climb score 0.
+# The −1 in ``v`` makes the optimizer, which goes downhill, raise score 0.
 #
 # A GAN: through the critic, to the generator
 # -------------------------------------------
 #
 # In a GAN the network that the gradient passes through is the critic. The gradient of the
-# generator's loss passes through the critic, and ``backward`` fills the critic's
-# ``.grad``, too. If you do not empty it, the critic's next step also follows the
-# generator's loss. A ``detach`` is the wrong solution here, because it cuts off the
-# generator, which you want to train:
+# generator's loss passes through the critic, and ``backward`` fills the critic's ``.grad``,
+# too. If you do not clear it, the critic's next step also follows the generator's loss. A
+# ``detach`` is the wrong solution here, because it cuts off the generator, which you want
+# to train:
 
 generator = nn.Linear(2, 2)
 optimizer = torch.optim.Adam(generator.parameters(), lr=0.01)
@@ -216,7 +217,7 @@ print(generator.weight.grad is not None, filled())
 # -----------------
 #
 # **The network is in train() mode.** A network with frozen weights can still change.
-# BatchNorm still moves its running mean towards your batch, and dropout draws a new mask
+# BatchNorm still moves its running mean toward your batch, and dropout draws a new mask
 # at each call, so that two gradients at the same input differ. ``eval()`` and
 # ``requires_grad_(False)`` are different switches, and you need both
 # (:ref:`freezing-layers`):

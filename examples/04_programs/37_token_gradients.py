@@ -8,9 +8,9 @@ A network reads short reviews of films and says whether a review is kind or not.
 word made the network say so? And which word would you have to exchange to make the
 network change its mind? Both questions ask for a gradient with respect to a word. But to
 the network a word is an integer, its id, and an integer has no gradient. The *vector*
-that the network looks up for the id does have a gradient. So look the vectors up
-yourself, make *them* a leaf, and pass them to the rest of the network. As for pictures,
-``v`` has a 1 at the class that you ask about.
+that the network looks up for the id does have a gradient. So look the vectors up yourself,
+make *them* a leaf, and pass them to the rest of the network. As with pictures, ``v`` has a
+1 at the class that you ask about.
 """
 
 # %%
@@ -173,10 +173,10 @@ print(f"gradient × vector     {at_the_end.sum():.1f}")
 #
 # A lookup is a product of a one-hot row with the table W. With respect to *this row* the
 # gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each
-# word of the vocabulary at each place, which says how fast the score changes if a little
-# of that word is mixed in. Subtract the number of the present word, and you get an
-# estimate of how an exchange would change the score, for every place and every word, from
-# one backward pass (HotFlip, Ebrahimi et al., 2018):
+# word of the vocabulary at each place, which says how fast the score changes if a little of
+# that word is mixed in. Subtract the number of the current word, and you get an estimate of
+# how an exchange would change the score, for every place and every word, from one backward
+# pass (HotFlip, Ebrahimi et al., 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T
@@ -235,8 +235,8 @@ for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires
 
 # %%
 # **embedding.weight.grad, indexed with the ids**, is used in many programs.
-# ``embedding.weight.grad`` has one row for each *word of the table*. In this row the
-# gradients of all places of the word are added up, over all samples. *Very* occurs at
+# ``embedding.weight.grad`` has one row for each *word of the table*. In each row the
+# gradients of all places of that word are added up, over all samples. *Very* occurs at
 # three places in our two reviews, and all three would get the same row:
 
 model.zero_grad()
@@ -247,8 +247,8 @@ print(torch.equal(by_row[1, 2], by_row[1, 3]), torch.equal(by_row[0, 3], by_row[
 # %%
 # **A network that is too sure.** We have trained with a strong ``weight_decay`` for a
 # reason. Without weight decay the network goes on making its scores larger, until most of
-# the ``tanh`` are nearly flat. Then the slope at a review says little about a step as
-# long as an exchange of words. Here is how well the estimates at the third place agree
+# the ``tanh`` are nearly flat. Then the slope at a review says little about a step that is
+# as large as an exchange of words. Here is how well the estimates at the third place agree
 # with the trials, as a correlation over all reviews, for both networks:
 
 
@@ -294,8 +294,8 @@ for table in (embed, frozen):
 # %%
 # .. admonition:: Try it
 #
-#    In the second review, *plot is very very dull*, look for the exchange that the
-#    estimate likes best. Would you have chosen the same exchange, and does it change the
+#    In the second review, *plot is very very dull*, look for the exchange that the estimate
+#    ranks highest. Would you have chosen the same exchange, and does it change the
 #    network's mind?
 #
 # .. dropdown:: Answer

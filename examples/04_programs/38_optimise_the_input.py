@@ -1,7 +1,7 @@
 r"""
 .. _optimise-the-input:
 
-I optimise the image, not the weights: FGSM, PGD, style transfer
+I optimize the image, not the weights: FGSM, PGD, style transfer
 ================================================================
 
 You have a trained network, and this time the weights should stay as they are. You want to
@@ -47,7 +47,7 @@ label = model(images).argmax(1)
 
 # %%
 # In each step we need the gradient of each picture's loss with respect to this picture.
-# There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` is
+# There is a loss for each picture, so ``losses`` has the shape ``(5,)``, and ``v`` holds
 # ones, which ask for the gradient of the sum. In ``eval`` mode no picture influences
 # another, and so each picture gets its own gradient (:ref:`ones`):
 
@@ -65,10 +65,10 @@ def slope(x):
 #
 # Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
 # *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
-# 2014). *PGD* takes twenty smaller steps, and pushes the picture after each step back
-# into the box of size epsilon around the original (Madry et al., 2017). Both go *up* the
-# loss of the label that the network gives now. If you want a particular wrong label, go
-# down the loss of that label:
+# 2014). *PGD* takes twenty smaller steps, and after each step pushes the picture back into
+# the box of size epsilon around the original (Madry et al., 2017). Both go *up* the loss of
+# the label that the network gives now. If you want a particular wrong label, go down the
+# loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -152,9 +152,9 @@ for quantised in (
 # weight that is not frozen, and the next training step uses it, unless ``zero_grad``
 # comes first. Frozen weights get no gradient, and PyTorch does not even compute one. If
 # the weights have to stay trainable, as in adversarial training, ``autograd.grad`` with
-# respect to the picture leaves their ``.grad`` alone. In adversarial training, attack in
+# respect to the picture leaves their ``.grad`` alone. During such training, attack in
 # ``eval()`` mode, so that the averages of BatchNorm do not move, and then train on
-# ``x.detach()``. Here are the ``.grad`` of the frozen weights, and the ``.grad`` of
+# ``x.detach()``. We print the ``.grad`` of the frozen weights, and then the ``.grad`` of
 # trainable weights after a call of ``slope``:
 
 print({p.grad for p in model.parameters()})
@@ -167,9 +167,9 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 # --------------
 #
 # The second program paints. A picture should keep the *features* of one photograph, and
-# get the *Gram matrix* of the features of a second picture. The Gram matrix says which
-# features occur together, and it stands for the style. Both are targets, and the picture
-# is the leaf. Many people end up with ``retain_graph=True`` here, because without it the
+# take on the *Gram matrix* of the features of a second picture. The Gram matrix says which
+# features occur together, and it stands for the style. Both are targets, and the picture is
+# the leaf. Many people end up with ``retain_graph=True`` here, because without it the
 # second step raises an error:
 
 features = model[:2]
@@ -190,12 +190,12 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style requires a
-# gradient. Weights of the features that are not frozen would also give it a graph. Each
-# ``backward`` goes back through this graph as well, and the first one frees it. With
-# ``retain_graph=True`` the program runs, but it does unnecessary work for a target that
-# should not change. A target is a constant, so compute it once, under ``no_grad``. Then
-# you need no flag. The optimizer gets the picture as its only parameter:
+# The flag hides the reason. The *target* has a graph, since the style picture requires a
+# gradient. If the weights of ``features`` were not frozen, they would give the target a
+# graph as well. Each ``backward`` also goes back through this graph, and the first one
+# frees it. With ``retain_graph=True`` the program runs, but it does unnecessary work for a
+# target that should not change. A target is a constant, so compute it once, under
+# ``no_grad``. Then you need no flag. The optimizer gets the picture as its only parameter:
 
 with torch.no_grad():
     target, kept = gram(features(style)), features(content)
@@ -224,11 +224,11 @@ print("last loss below 0.2:", loss.item() < 0.2)
 #
 # - **A clamp inside the graph**, as in ``model(x.clamp(0, 1))``, has the slope 0 for each
 #   pixel outside the limits, and nothing pulls such a pixel back. Clamp after the step.
-#   The cell below pulls four pixels towards 0.5 in both ways. Two of the pixels begin
+#   The cell below pulls four pixels toward 0.5 in both ways. Two of the pixels begin
 #   outside.
 # - **Momentum.** Adam and SGD with momentum keep pushing against the clamp for some
 #   steps. PGD has no momentum, and you know the size of its steps in advance.
-# - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
+# - **Normalized pictures.** If the network gets ``(x - mean) / std``, put this into the
 #   function that you differentiate. Then epsilon is measured in brightness, and not in
 #   standard deviations.
 

@@ -99,8 +99,8 @@ print("without logo ", *right(model, without))
 # a network in two parts, ``features`` and ``head``, in ``eval`` mode, and pictures with
 # the dtype and the device of the weights. ``classes`` says for each picture which class
 # we ask about. There are B pictures and two classes, so the scores have the shape ``(B,
-# 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures
-# through the network at once, so pass few large pictures at a time:
+# 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures through
+# the network at once, so pass only a few pictures at a time if they are large:
 
 
 def explain(features, head, images, classes, steps=64):
@@ -144,7 +144,7 @@ classes = torch.full((len(images),), CROSS)
 maps = explain(features, head, images, classes)
 
 # %%
-# To look at them, we colour each map. Violet pixels speak *for* a cross, orange ones
+# To look at them, we color each map. Violet pixels speak *for* a cross, orange ones
 # *against* it:
 
 import matplotlib.pyplot as plt
@@ -168,9 +168,9 @@ draw(images, maps, "What speaks for a cross: mostly the logo")
 
 # %%
 # In three of the maps the logo stands out, and the cross hardly does. To see whether this
-# holds for more than one picture, we add up the sizes of the entries of each map, and ask
-# how much of the sum lies in the corner with the logo, which is about an eighth of the
-# area:
+# holds for more than one picture, we add up the absolute values of the entries of each map,
+# and ask how much of the sum lies in the corner with the logo, which is about an eighth of
+# the area:
 
 
 def in_corner(panel):
@@ -191,7 +191,7 @@ for name, part in before.items():
 #   It does not depend on whether the pixel shows anything now, and so it can be large
 #   where there is nothing to see.
 # - **Gradient times input** multiplies each slope by the brightness that the pixel has. A
-#   pixel that is exactly 0 gets 0 in any case.
+#   pixel that is exactly 0 always gets 0.
 # - **Integrated gradients** (Sundararajan et al., 2017) take the mean of the slopes while
 #   the picture is faded in from black, and multiply it by the picture. Then the entries
 #   add up to the change of the score from the black picture to the whole one, as we are
@@ -359,9 +359,9 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # (:ref:`mixing-samples`).
 #
 # **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in
-# ``x.grad``, but adds a gradient to every weight of the network that is not frozen. If
-# you do not empty these gradients, the next training step uses them. ``autograd.grad``
-# leaves the weights alone:
+# ``x.grad``, but adds a gradient to every weight of the network that is not frozen. If you
+# do not clear these gradients, the next training step uses them. ``autograd.grad`` leaves
+# the weights alone:
 
 model.zero_grad()
 x = images.clone().requires_grad_()
@@ -387,7 +387,7 @@ same = torch.allclose(times_input, maps["gradient × input"], atol=1e-4)
 print("same gradient × input", same)
 
 # %%
-# **Colours.** A colour picture has three channels, so a map has three numbers for each
+# **Colors.** A color picture has three channels, so a map has three numbers for each
 # pixel. If you add them and then take the absolute value, channels of opposite signs
 # cancel. If you take the absolute values first, they do not. Whichever you choose, choose
 # it for all the maps that you compare.
@@ -423,10 +423,10 @@ print("one cross in ten without a logo:", few > 70)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare each map with a map that we compute for a single picture and its own
-#    score, without a ``v``. We compare some entries of the gradient with small steps in
+#    We compare each map with a map that we compute for a single picture and its own score,
+#    without a ``v``. We compare some entries of the gradient with difference quotients in
 #    double precision. We assert the sums of the integrated gradients, the shares of the
-#    corner, the six networks, the hook, also with a frozen model, and the linearity in
+#    corner, the six networks, the hook, with a frozen model as well, and the linearity in
 #    ``v``. We run ``explain`` in bfloat16, on the ``meta`` device to stand for another
 #    device, and with a head that begins with a ReLU in place, on pictures that require a
 #    gradient themselves.

@@ -21,7 +21,7 @@ If you only want the forces, these lines are all that you need, for a whole batc
 One call is enough as long as no molecule's energy depends on the atoms of another
 molecule. If your model contains BatchNorm, call ``model.eval()`` first. A loop with one
 call for each molecule gives the same numbers, but each call goes back through the whole
-batch. So twice as many molecules take about four times as long.
+batch. So with a loop, twice as many molecules take about four times as long.
 """
 
 # %%
@@ -89,8 +89,8 @@ print(torch.allclose(by_sum, force), torch.allclose(-torch.stack(one_by_one), fo
 print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# If this fails for your own network, its energy depends on the place of the molecule in
-# space, and not only on the distances between its atoms.
+# If the forces of your own network do not cancel, its energy depends on the place of the
+# molecule in space, and not only on the distances between its atoms.
 #
 # Downhill
 # --------
@@ -111,7 +111,7 @@ for _ in range(400):
 print(path[-1].round(decimals=2))
 
 # %%
-# All five have reached −6. Here are the energies on the way:
+# All five molecules have reached −6. Here are the energies on the way:
 
 import matplotlib.pyplot as plt
 
@@ -149,8 +149,8 @@ except RuntimeError as error:
 
 # %%
 # Without the flag, a loss that contains only forces raises an error, as here. If you add
-# it to a loss of energies, there is no error, and the network learns nothing from the
-# forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
+# such a loss to a loss of energies, there is no error, and the network learns nothing from
+# the forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
 # to a stiffness of 2.5:
 
 seen = 2.5 * force
@@ -185,11 +185,11 @@ print(tuple(normal.shape))
 # What to watch for
 # -----------------
 #
-# **Validation under no_grad.** There the forces fail, because the energy has no graph.
-# Turn recording on around the energy. Under ``inference_mode`` this is not enough
-# (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under ``inference_mode``,
-# and the validation inside ``fit`` does not. Here is the message under ``no_grad``, and
-# the shape of the gradient with recording turned on:
+# **Validation under no_grad.** Under ``no_grad`` you cannot compute the forces, because the
+# energy has no graph. Turn recording on around the energy. Under ``inference_mode`` this is
+# not enough (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under
+# ``inference_mode``, and the validation inside ``fit`` does not. Here is the message under
+# ``no_grad``, and the shape of the gradient with recording turned on:
 
 with torch.no_grad():
     try:

@@ -86,7 +86,7 @@ print(stress[0].numpy().round(3))
 # ``(strain + strain.mT) / 2``, and you get the symmetric part of the result.
 #
 # The *pressure* is minus a third of the trace. It is positive if the crystal pushes
-# outward. At their present size both crystals pull inward. If we squeeze them to nine
+# outward. At their current size both crystals pull inward. If we squeeze them to nine
 # tenths of their length, they push outward:
 
 
@@ -103,7 +103,7 @@ for scale in (1.0, 0.9):
 # -------------------------
 #
 # Between these two sizes there is a box in which the crystal neither pulls nor pushes. We
-# let an optimiser find this box. The strain is now a parameter like any other, and so are
+# let an optimizer find this box. The strain is now a parameter like any other, and so are
 # the positions. One ``backward`` on the energies, again with a ``v`` of ones, fills the
 # ``.grad`` of both:
 
@@ -128,7 +128,7 @@ print("volume  ", [round(v, 2) for v in torch.linalg.det(cell_at_rest).tolist()]
 
 # %%
 # The two crystals were out of shape in different ways, but both have reached the same
-# energy and the same volume. Here is the pressure during the optimisation:
+# energy and the same volume. Here is the pressure during the optimization:
 
 import matplotlib.pyplot as plt
 

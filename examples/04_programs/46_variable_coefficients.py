@@ -198,10 +198,10 @@ off = (by_energy(places) - truth).abs().max().item()
 print(f"off by less than 0.03 everywhere: {off < 0.03}")
 
 # %%
-# The kink in the middle is rounded a little, since the network is smooth. The value of
-# the energy is not 0 at the end, and does not tell you how good the solution is. With
-# three other networks at the start, the largest error was between 0.01 and 0.03. After
-# 250 steps instead of 400, one of these networks was still off by 0.11.
+# The kink in the middle is rounded a little, since the network is smooth. The value of the
+# energy is not 0 at the end, and does not tell you how good the solution is. Starting from
+# three other networks, the largest error was between 0.01 and 0.03. After 250 steps instead
+# of 400, one of these networks was still off by 0.11.
 #
 # A simulator instead of a network
 # --------------------------------
@@ -256,15 +256,15 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 #   copy of the points, or under ``no_grad``, it has no graph that leads to ``x``, and
 #   ``derivative(k * u_x, x)`` gives :math:`k\,u''` again. In this case
 #   ``k.requires_grad`` is False, unless ``k`` has its own weights.
-# - **A k without heater, from temperatures alone**, can be found only up to a factor. If
+# - **A k without a heater, from temperatures alone**, can be found only up to a factor. If
 #   all of ``k`` is multiplied by one number and ``f`` is 0, no temperature changes. You
 #   still find a wall, but which wall you find depends on the start.
 # - **More dimensions.** :math:`\nabla\cdot(k\nabla u)` is the sum of the derivatives of the
 #   components of the flow, each with respect to its own coordinate: one product for each
 #   component, as in the Laplacian of :ref:`pinn`. A ``v`` of ones over all components at
 #   once adds up mixed derivatives.
-# - **A k that is trained along.** If ``k`` is a network, too, it gets its gradient through
-#   the same residual, provided that it is not passed as a constant ``v``.
+# - **A k that is trained as well.** If ``k`` is a network, too, it gets its gradient
+#   through the same residual, provided that it is not passed as a constant ``v``.
 #
 # .. admonition:: Try it
 #

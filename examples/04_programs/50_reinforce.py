@@ -4,10 +4,10 @@ r"""
 Learning from rewards (REINFORCE)
 =================================
 
-You stand before a row of four levers. Each pays a different amount, and you don't know
-which one pays best. You pull a lever, you are paid, and you want to pull the good levers
-more often. A program that learns this way has a *policy*, a probability for each lever,
-and it would like to follow the gradient of the average pay. But the pay has no
+You stand before a row of four levers. They do not all pay the same amount, and you don't
+know which one pays best. You pull a lever, you are paid, and you want to pull the good
+levers more often. A program that learns this way has a *policy*, a probability for each
+lever, and it would like to follow the gradient of the average pay. But the pay has no
 derivative. It comes from a machine, after a random draw, and no graph leads through the
 machine or the draw. Still, one line gives you the gradient of the average pay. If you use
 an optimizer, this line needs a *minus*, because ``optimizer.step()`` makes the loss
@@ -64,8 +64,8 @@ exact = p * (pay - p @ pay)
 print(exact)
 
 # %%
-# The two gradients agree up to chance. The reason is a small identity, :math:`\nabla p =
-# p\,\nabla\log p`. The gradient of the average is
+# The two gradients agree up to sampling noise. The reason is a small identity,
+# :math:`\nabla p = p\,\nabla\log p`. The gradient of the average is
 #
 # .. math::
 #
@@ -79,9 +79,10 @@ print(exact)
 # The whole program
 # -----------------
 #
-# The whole program differs in two points. ``backward`` above gave the direction in which
-# the pay grows, and an optimizer goes the opposite way, so ``v`` gets a minus. And we
-# subtract the mean of the rewards from each reward. The next section says why:
+# The whole program differs from the code above in two ways. ``backward`` above gave the
+# direction in which the pay grows, and an optimizer goes the opposite way, so ``v`` gets a
+# minus. And we subtract the mean of the rewards from each reward. The next section says
+# why:
 
 
 def train(steps, pay, batch=32, sign=-1):
@@ -122,10 +123,10 @@ for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
 # Why the mean is subtracted
 # --------------------------
 #
-# All rewards are positive, so without the mean even a bad pull is made more likely. The
-# policy still learns, because good pulls are pushed *more*, and because probabilities
-# must add up to 1. The gradient is right on average, but noisy. What happens if you
-# subtract a constant from all rewards?
+# Nearly all rewards are positive, so if you do not subtract the mean, even a bad pull is
+# made more likely. The policy still learns, because good pulls are pushed *more*, and
+# because probabilities must add up to 1. The gradient is right on average, but noisy. What
+# happens if you subtract a constant from all rewards?
 #
 # .. admonition:: Before you read on
 #
@@ -134,9 +135,9 @@ for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
 #
 # .. dropdown:: Answer
 #
-#    The average is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So a
-#    constant adds nothing on average, if the draws come from the present policy. With a
-#    good constant the single estimates scatter less:
+#    The average is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So if the
+#    draws come from the current policy, a constant adds nothing on average. With a good
+#    constant the individual estimates scatter less:
 
 
 def estimates(baseline):

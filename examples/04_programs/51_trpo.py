@@ -194,10 +194,10 @@ ax.legend()
 title = ax.set_title("Both learn to balance, TRPO in fewer rounds")
 
 # %%
-# Both policies begin at some 26 steps, and both reach nearly 100 steps, where the
-# episodes are cut off. The steps of both change the policy by the same amount. The steps
-# of TRPO go further along directions that hardly change the policy, and less far along
-# directions that change it much, and so they gain more:
+# Both policies begin at about 26 steps, and both reach nearly 100 steps, where the episodes
+# are cut off. The steps of both change the policy by the same amount. The steps of TRPO go
+# further along directions that hardly change the policy, and less far along directions that
+# change it a lot, and so they gain more:
 
 print(f"at first: {lengths[0]:.0f} and {plain[0]:.0f} steps")
 print("TRPO above 95 by round 10:", max(lengths[:10]) > 95)
@@ -207,7 +207,7 @@ print("plain above 95 by round 10:", max(plain[:10]) > 95)
 # The line with the v
 # -------------------
 #
-# It is in ``product``:
+# The line is in ``product``:
 #
 # .. code-block:: text
 #

@@ -18,7 +18,7 @@ shall see how this affects the training.
 # A choice of three
 # -----------------
 #
-# The boxes hold 1, 3 and 2 litres. A choice is a :term:`one-hot vector` h of shape
+# The boxes hold 1, 3 and 2 liters. A choice is a :term:`one-hot vector` h of shape
 # ``(3,)``, and it is drawn with the probabilities
 # :math:`p=\operatorname{softmax}(\theta)`. The cost f of a box is the square of its size,
 # so it is 1, 9 and 4. We want the gradient of the expected cost,
@@ -161,9 +161,9 @@ print([round(bias, 1) for bias in cubed])
 # Where the wrong ones lead
 # -------------------------
 #
-# Does the error matter? We train with each of the four methods. Goods of 2.2 litres have
+# Does the error matter? We train with each of the four methods. Goods of 2.2 liters have
 # to be packed, and the cost is the square of the difference between this number and the
-# size of the box. So the box of 2 litres is best, at a cost of 0.04. Each function below
+# size of the box. So the box of 2 liters is best, at a cost of 0.04. Each function below
 # takes a ``theta`` and calls ``backward``, and all except ``by_sum`` draw 32 times. You
 # can copy each of them:
 
@@ -232,7 +232,7 @@ ax.legend()
 title = ax.set_title("Straight-through stops at a mixture of boxes")
 
 # %%
-# Three of the methods find the box of 2 litres. Straight-through goes on choosing wrong
+# Three of the methods find the box of 2 liters. Straight-through goes on choosing wrong
 # boxes. What has it learned? Look at the size of its boxes *on average*:
 
 p = trained["straight-through"][1]
@@ -242,8 +242,8 @@ print(f"sizes on average {(p * size).sum():.1f}")
 # This is exactly the size that the goods need! The slope of the cost at a box is
 # :math:`2(\text{size}-2.2)`, and the slopes cancel on average as soon as the sizes are
 # 2.2 on average. Straight-through stops at such a mixture, apart from the noise of its
-# draws. A mixture of 1, 2 and 3 litres would be perfect if you could mix boxes. The
-# cheapest such mixture takes the box of 3 litres once for every four boxes of 2 litres.
+# draws. A mixture of 1, 2 and 3 liters would be perfect if you could mix boxes. The
+# cheapest such mixture takes the box of 3 liters once for every four boxes of 2 liters.
 # Its mean cost is 0.16, four times the cost of always taking the box of 2. The other
 # three methods compare the *costs* of boxes, or nearly so.
 #
@@ -264,8 +264,8 @@ except NotImplementedError as error:
     print(repr(error))
 
 # %%
-# Is the path always better than the score function, if it exists? We compare it with the
-# score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
+# Where such a path exists, is it always better than the score function? We compare it with
+# the score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
 # 2x`, and the jump :math:`[x>0]`, which is 1 for a positive x and 0 for others:
 
 means, found = torch.ones(100_000, requires_grad=True), {}
@@ -299,18 +299,18 @@ print(f"the density at 0: {density:.2f}")
 # the cost and a slope from elsewhere, and so it has the same fault.
 #
 # **The score function is noisy.** Take the mean over many draws, and subtract a baseline
-# from the costs that does not depend on the draw itself. The mean of the same 32 costs,
-# as in ``by_score``, contains the draw, and multiplies the gradient by 31/32. The steps
-# of Adam hardly change through this factor.
+# from the costs that does not depend on the draw itself. The mean of the same 32 costs, as
+# in ``by_score``, contains the draw, and so it multiplies the mean of the gradient by
+# 31/32. The steps of Adam hardly change through this factor.
 #
 # .. admonition:: Try it
 #
-#    Let the goods be 2 litres instead of 2.2, so that one box fits exactly. Does
+#    Let the goods be 2 liters instead of 2.2, so that one box fits exactly. Does
 #    straight-through still stop at a mixture?
 #
 # .. dropdown:: Answer
 #
-#    Yes. If it chooses the boxes of 1 and of 3 litres equally often, the size is 2 litres
+#    Yes. If it chooses the boxes of 1 and of 3 liters equally often, the size is 2 liters
 #    on average, and it stops there:
 
 kept, misfit = misfit, lambda h: (h @ size - 2.0) ** 2
@@ -325,7 +325,7 @@ print(f"right box {10 * (10 * p[2]).round():.0f}%, sizes on average {(p * size).
 #    of softmax, worked out by hand. For a linear cost, we compare straight-through with
 #    this derivative, too. We compare the estimates for the normal draw with their
 #    formulas. We compute the factor 31/32 for two draws, where it is 1/2. With some room,
-#    we assert the errors of Gumbel-softmax and the results of the four trainings.
+#    we assert the errors of Gumbel-softmax and the results of the four training runs.
 
 assert 0.3 < p[2] < 0.9
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])

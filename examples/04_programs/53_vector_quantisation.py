@@ -44,7 +44,7 @@ def snippets(count, generator):
 # ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for
 # each snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the
 # nearest of its rows for each point. We add up three losses. The *reconstruction* loss
-# compares the snippets before and after. The *codebook loss* moves each code towards the
+# compares the snippets before and after. The *codebook loss* moves each code toward the
 # points that chose it, and the *commitment loss* keeps the points near their codes (van
 # den Oord et al., 2017):
 
@@ -130,7 +130,7 @@ for name, told in table.items():
 # The codebook learns only from its own loss, and its gradient is easy to interpret. For a
 # code that some points have chosen, it is the sum of the differences between the code and
 # these points, times a factor that comes from the mean. A step against this gradient
-# moves the code towards the mean of these points, as *k-means* does. And for a code that
+# moves the code toward the mean of these points, as *k-means* does. And for a code that
 # *no point* has chosen, the gradient is zero:
 
 losses, chosen, *_ = model(test)
@@ -144,9 +144,9 @@ print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
 # been chosen has the gradient zero, so plain Adam without weight decay leaves it where it
-# is. In the next step it is idle again, unless the points come to it. Such codes are
-# called *dead*. A usual cure is to put a code that has not been chosen for some time onto
-# a point of the present batch. This is an ordinary assignment under ``no_grad``, in which
+# is. In the next step it is idle again, unless the points come to it. Such codes are called
+# *dead*. A common cure is to put a code that has not been chosen for some time onto a point
+# of the current batch. This is an ordinary assignment under ``no_grad``, in which
 # ``backward`` plays no part. We train once without and once with such restarts:
 
 
@@ -179,11 +179,11 @@ mean = test.mean(dim=0).expand_as(test)
 print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 
 # %%
-# With the restarts more codes are in use, and the error is smaller. How much smaller it
-# is depends on the random initial codes. We tried six other draws of these. Without a
-# restart, two of them ended with a single code for all snippets, which is as bad as the
-# mean. With the restarts, all six had at least 15 codes in use. Here are the points in
-# their plane with the codes on top of them, and how often each code is chosen:
+# With the restarts more codes are in use, and the error is smaller. How much smaller it is
+# depends on the random initial codes. We tried six other draws of the initial codes.
+# Without a restart, two of them ended with a single code for all snippets, which is as bad
+# as the mean. With the restarts, all six had at least 15 codes in use. Here are the points
+# in their plane with the codes on top of them, and how often each code is chosen:
 
 import matplotlib.pyplot as plt
 
@@ -217,7 +217,7 @@ title = figure.suptitle("Points, codes, and how often each is used")
 #
 # **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum
 # of the codebook loss and the commitment loss, with the weight 1 for each, and moves
-# codes and points towards each other.
+# codes and points toward each other.
 #
 # The table shows which of the three parts get a gradient in each of these cases:
 
@@ -236,7 +236,7 @@ for name, told in others.items():
     print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
 
 # %%
-# The loss with ``passed`` has the same value as a right codebook loss, so the log doesn't
+# The loss with ``passed`` has the same value as a correct codebook loss, so the log doesn't
 # show the mistake:
 
 right_loss = mse_loss(code, e.detach())
@@ -272,10 +272,9 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient that arrives at the point with the gradient that arrives at
-#    the code, and with the slope from a small step, which is zero. We compare the
-#    gradient of the codebook with the formula, and assert both tables and the numbers of
-#    codes in use.
+#    We compare the gradient that arrives at the point with the gradient that arrives at the
+#    code, and with a difference quotient, which is zero. We compare the gradient of the
+#    codebook with the formula, and assert both tables and the numbers of codes in use.
 
 assert torch.equal(at_passed, at_e)
 assert at_e.any()

@@ -32,9 +32,9 @@ of this gradient as ``v``.
 # are the rows of this chunk in the gradient of the loss with respect to ``z``, and they
 # are our ``v``.
 #
-# We make 256 samples, and a second view of each, which is the same sample with some
-# noise. The loss is the usual one, in which the right second view of each sample has to
-# be picked among all 256:
+# We make 256 samples, and a second view of each, which is the same sample with some noise.
+# The loss is the usual contrastive one, in which the right second view of each sample has
+# to be picked among all 256:
 
 import torch
 from torch import nn
@@ -155,8 +155,8 @@ print("bytes:", saved(both), "for all,", saved(both[:32]), "for a chunk")
 # **Dropout.** The second pass would draw different masks from the first. Then ``v``
 # belongs to embeddings that no longer exist, and there is no error. Leave dropout out. Or
 # save the state of the random number generator before each chunk of the first pass, and
-# restore it before the same chunk of the second. On a GPU, use
-# ``torch.cuda.get_rng_state`` and ``torch.cuda.set_rng_state``. Here it is on a CPU:
+# restore it before the same chunk of the second. On a GPU, use ``torch.cuda.get_rng_state``
+# and ``torch.cuda.set_rng_state``. Here is this remedy on a CPU:
 
 noisy = nn.Sequential(nn.Linear(20, 8), nn.Dropout(0.5))
 state = torch.get_rng_state()
@@ -174,9 +174,9 @@ print("same masks:", torch.equal(first, again), " restored:", torch.equal(first,
 #
 # **Embeddings from several GPUs.** People collect them with ``dist.all_gather``, but the
 # encoder learns no better, because the gathered tensors are constants without a graph.
-# Put the embeddings of your own process back in their place. Each process then computes
-# the whole loss, and the gradient reaches only the embeddings of this process. DDP takes
-# the mean over the K processes, where you need a sum, so multiply the loss by K
+# Put the embeddings of your own process back in their place. Each process then computes the
+# whole loss, and the gradient reaches only the embeddings of this process. DDP takes the
+# mean over the K processes, but you need a sum, so multiply the loss by K
 # (:ref:`across-processes`). Here K is 1:
 
 import torch.distributed as dist

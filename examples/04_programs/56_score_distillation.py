@@ -82,7 +82,7 @@ denoiser = denoiser.requires_grad_(False)
 # In each step we render the scenes, add noise that *we* have drawn, and let the denoiser
 # guess this noise. If our picture looks like the pictures that the denoiser knows, the
 # guess is good. If not, the guess is wrong, and ``guess - noise`` points from the
-# pictures that the denoiser knows towards ours. This difference is the ``v``:
+# pictures that the denoiser knows toward ours. This difference is the ``v``:
 
 
 def distil(theta, render, denoiser, steps=300, longest=0.5):
@@ -104,7 +104,7 @@ def distil(theta, render, denoiser, steps=300, longest=0.5):
 # ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same
 # shape. Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its
 # guess would be the gradient, times :math:`-\sigma_t=-\sin(\pi t/2)`, of the logarithm of
-# how likely the noisy picture is. So ``v`` points towards *less* likely pictures, and the
+# how likely the noisy picture is. So ``v`` points toward *less* likely pictures, and the
 # optimizer goes the opposite way. We never compute how likely a picture is. For
 # ``backward`` the gradient with respect to ``x`` is enough, and from there it goes on to
 # ``theta`` as usual.
@@ -124,7 +124,7 @@ def distance(theta):
 print(f"to the nearest cloud: {distance(start):.1f}, then {distance(end):.1f}")
 
 # %%
-# Here are the clouds in grey, the curve, and the scenes before and after. Each arrow
+# Here are the clouds in gray, the curve, and the scenes before and after. Each arrow
 # shows :math:`-v`, the direction in which the denoiser pulls the picture, as a mean over
 # many draws of noise:
 
@@ -195,10 +195,10 @@ for name, loss in losses.items():
     print(f"{name:29}", torch.allclose(found, expected, atol=1e-5))
 
 # %%
-# The value of such a loss means nothing. The second one is half the squared length of
-# ``v``, which is mostly noise. Don't wait for it to fall, but look at the pictures. The
-# square also forms ``x - v``, and if ``v`` is much smaller than ``x``, digits of ``v``
-# are lost. So compute the square in float32, or use the product.
+# The value of such a loss means nothing. The value of the second loss is half the squared
+# length of ``v``, which is mostly noise. Don't wait for it to fall, but look at the
+# pictures. The square also forms ``x - v``, and if ``v`` is much smaller than ``x``, digits
+# of ``v`` are lost. So compute the square in float32, or use the product.
 #
 # What goes wrong
 # ---------------
@@ -237,16 +237,17 @@ for name, loss in wrong.items():
 # - **C.** If the guess has a graph, the product differentiates ``v`` as well, and the extra
 #   term has no meaning. With the guess under ``no_grad``, ``v`` is a constant, and
 #   the product is right without a ``detach``.
-# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The
-#   steps of SGD are then 48 times as short. The steps of Adam hardly change, because Adam
-#   divides by the size of the gradient, as long as this size is large beside its ``eps``.
+# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The steps
+#   of SGD are then 1/48 as long. The steps of Adam hardly change, because Adam divides each
+#   entry of the gradient by the typical size of its past values, as long as this size is
+#   large compared with Adam's ``eps``.
 #
 # Why subtract the noise?
 # -----------------------
 #
 # The noise has the mean zero, so without the subtraction ``v`` would be the same *on
 # average*. But in a single step ``v`` would contain much more noise, unless ``t`` is very
-# small. For very small ``t`` it is the other way round: the denoiser does not see the
+# small. For very small ``t`` it is the other way around: the denoiser does not see the
 # noise, and the subtraction adds it. We take the picture of the first scene, and compare
 # the spread with and without the subtraction over many draws:
 

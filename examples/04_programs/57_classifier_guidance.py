@@ -118,8 +118,8 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 # -------------------
 #
 # We ask for 900 pictures, 300 of each class, with different scales. A picture belongs to
-# the class whose centre is nearest. What share of the pictures belongs to the class that
-# we wanted? And what share is outside all clouds, farther than 1.05 from every centre? Of
+# the class whose center is nearest. What share of the pictures belongs to the class that
+# we wanted? And what share is outside all clouds, farther than 1.05 from every center? Of
 # real pictures, one in a hundred is outside:
 
 wanted = torch.arange(3).repeat(300)
@@ -142,7 +142,7 @@ real = outside(pictures(10_000)[0])
 print(f"real pictures          outside {real:.2f}")
 
 # %%
-# Here are the samples in colour:
+# Here are the samples in color:
 
 import matplotlib.pyplot as plt
 
@@ -190,9 +190,9 @@ for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
     print(f"{count:3} at once: right {part:.2f}")
 
 # %%
-# **A classifier in training mode.** Then BatchNorm subtracts the mean of the batch, and
-# divides by its spread. Each number depends on all pictures, and the gradient of the sum
-# is no longer the gradient of each picture's own number. You can test this without any
+# **A classifier in training mode.** In this mode BatchNorm subtracts the mean of the batch,
+# and divides by its spread. Each number depends on all pictures, and the gradient of the
+# sum is no longer the gradient of each picture's own number. You can test this without any
 # formula. Exchange the last picture for a different one, and see whether the guidance of
 # the first picture changes. If the classifier has Dropout, and you try this in training
 # mode, set the seed before each of the two calls, because otherwise the masks make a

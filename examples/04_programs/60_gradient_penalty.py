@@ -101,7 +101,7 @@ slope = torch.func.vmap(torch.func.grad(lambda point: critic(point)[0]))(grid)
 ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the ring")
 
 # %%
-# From the middle of the ring the slopes point outward, towards the real points. A
+# From the middle of the ring the slopes point outward, toward the real points. A
 # generator that follows the slopes moves its points there.
 #
 # With a slope of 1 all along the way, the gap is the *transport distance* of the two
@@ -118,8 +118,8 @@ with torch.no_grad():
 print(f"gap {gap:.2f}, transport distance {distance:.2f}")
 
 # %%
-# With the factor 10 the two agree to within a few per cent. The exercise below asks why
-# they do not agree exactly.
+# With the factor 10 the two agree to within a few percent. The exercise below asks why they
+# do not agree exactly.
 #
 # What to watch for
 # -----------------
@@ -139,9 +139,9 @@ for flag in ("retain_graph", "create_graph"):
 
 # %%
 # **Validation.** Under ``no_grad`` or ``inference_mode`` the scores have no graph, and
-# ``penalty`` raises. If you want to log the penalty under ``no_grad``, put ``with
-# torch.enable_grad():`` into ``penalty``. Under ``inference_mode`` this is not enough,
-# and you have to compute the penalty outside the block.
+# ``penalty`` raises an error. If you want to log the penalty under ``no_grad``, put ``with
+# torch.enable_grad():`` into ``penalty``. Under ``inference_mode`` this is not enough, and
+# you have to compute the penalty outside the block.
 #
 # **Without the ones you get an error**, as soon as there is more than one score:
 
@@ -212,11 +212,11 @@ print(f"gap {gap_moved.item():.2f}, transport distance {far:.2f}")
 # .. dropdown:: How we checked this page
 #
 #    We compare the critic's gap with the transport distance, and the gap of the exercise
-#    with the distance times the slope ``s``. We check that the slopes half-way are near 1
-#    in length and point outward. We compute the penalty a second time by ``vmap`` of
-#    ``grad``, and its gradient with respect to a weight in this way and by a difference
-#    quotient in float64. We also try a norm of exactly zero, where the gradient of
-#    ``norm`` is 0, and the gradient of a root of a sum of squares is NaN.
+#    with the distance times the slope ``s``. We check that the slopes halfway are near 1 in
+#    length and point outward. We compute the penalty a second time by ``vmap`` of ``grad``,
+#    and its gradient with respect to a weight in this way and by a difference quotient in
+#    float64. We also try a norm of exactly zero, where the gradient of ``norm`` is 0, and
+#    the gradient of a root of a sum of squares is NaN.
 
 assert abs(gap - distance) < 0.1
 assert abs(gap_moved.item() - (1 + far / 20) * far) < 0.1

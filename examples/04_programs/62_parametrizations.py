@@ -4,7 +4,7 @@ r"""
 Is the norm in weight_norm and spectral_norm differentiated?
 ============================================================
 
-You normalise the weights of a layer, with ``weight_norm`` to make the training smoother,
+You normalize the weights of a layer, with ``weight_norm`` to make the training smoother,
 or with ``spectral_norm`` to keep a critic from becoming steep. The weight that the layer
 uses is then computed by dividing another weight, which is a parameter, by a norm. This
 norm depends on the parameter as well. Does ``backward`` take this into account? It does:
@@ -18,7 +18,7 @@ of the same layer can be two different functions.
 # ---------------
 #
 # We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of
-# the two normalisations to it, and look at the parameters of the layer afterwards. The
+# the two normalizations to it, and look at the parameters of the layer afterwards. The
 # loss is the sum of the outputs at the input (1, 1), so that the gradient with respect to
 # the weight itself is all ones:
 
@@ -46,11 +46,10 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
         print("   ", name, [round(g, 4) + 0.0 for g in p.grad.flatten().tolist()])
 
 # %%
-# With ``weight_norm`` there are two parameters: the length of each row, ``original0``,
-# and a vector for its direction, ``original1``. The gradient for the direction has lost
-# its part along the row, because a longer vector has the same direction. With
-# ``spectral_norm`` there is one parameter, the matrix before the division by its largest
-# singular value σ.
+# With ``weight_norm`` there are two parameters: the length of each row, ``original0``, and
+# a vector for its direction, ``original1``. The gradient for the direction has no component
+# along the row, because a longer vector has the same direction. With ``spectral_norm``
+# there is one parameter, the matrix before the division by its largest singular value σ.
 #
 # In formulas, a bar over a symbol means the gradient with respect to it. Take one row
 # with the vector ``u`` and the length ``g``, and a matrix ``W`` with the singular vectors
@@ -65,8 +64,8 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
 #
 # Here :math:`\bar w` and :math:`\bar S` are the ``v`` that the rest of the network sends
 # to the computed weight. The parameter gets the :term:`vector-Jacobian product` of the
-# normalisation with this ``v``. If the norm were a constant, there would be only the
-# first term, and the last entry would be different:
+# normalization with this ``v``. If the norm were a constant, only the first term would
+# remain, and the last entry of the gradient for ``spectral_norm`` would be different:
 
 W = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
 sigma = torch.linalg.matrix_norm(W, 2)
@@ -79,9 +78,9 @@ for name, divisor in (("constant", sigma.detach()), ("differentiated", sigma)):
 # Why the weights grow
 # --------------------
 #
-# If the norm is differentiated, the gradient has no part along ``W``. So a step of plain
-# SGD is at a right angle to ``W``, and makes ``W`` longer, whatever the data are. And at
-# a ``W`` that is ten times as long, the gradient is a tenth as long, since you need a
+# If the norm is differentiated, the gradient has no component along ``W``. So a step of
+# plain SGD is at a right angle to ``W``, and makes ``W`` longer, whatever the data are. And
+# at a ``W`` that is ten times as long, the gradient is a tenth as long, since you need a
 # step ten times as long to turn ``W`` by the same angle:
 
 longer = (W - g).norm() > W.norm()
@@ -123,8 +122,8 @@ legend = ax.legend()
 
 # %%
 # Without decay the length rises in every step. With decay, the length settles where the
-# growth in a step and the decay are equal. So weight decay does not make the function of
-# such a layer any smaller. It keeps the learning rate from vanishing.
+# growth in a step and the decay are equal. So weight decay does not make the outputs of
+# such a layer any smaller. It keeps the effective learning rate from vanishing.
 #
 # The iteration of spectral_norm is a constant
 # --------------------------------------------
@@ -148,7 +147,7 @@ for training in (True, False):
 # different functions. ``eval()`` stops the iteration, but not the gradient. If one loss
 # needs two passes, for real and for generated samples, call the layer once on both
 # together. Or use ``parametrize.cached``, under which the weight is computed once. End
-# its block before the optimiser takes a step, because the cache does not notice that the
+# its block before the optimizer takes a step, because the cache does not notice that the
 # parameter has changed:
 
 with parametrize.cached():
@@ -162,10 +161,10 @@ print("after the block, the old weight:", torch.equal(first, linear.weight))
 # -----------------
 #
 # **layer.weight.grad is None.** ``weight`` is computed again at each access. It is not a
-# :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at
-# the ``.grad`` of the parameters. For the same reason, an edit of ``layer.weight`` in
-# place is lost. An *assignment* is not lost: PyTorch inverts the normalisation and
-# changes the parameters:
+# :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at the
+# ``.grad`` of the parameters. For the same reason, an in-place edit of ``layer.weight`` is
+# lost. An *assignment* is not lost: PyTorch inverts the normalization and changes the
+# parameters:
 
 linear = parametrizations.weight_norm(layer())
 linear(x).sum().backward()
@@ -178,10 +177,10 @@ with torch.no_grad():
     print("assigned", linear.weight.tolist())
 
 # %%
-# **Normalise before you make the optimiser.** ``weight_norm`` replaces the parameter by
-# two new ones. An optimiser that was made before holds only the old parameter, so the new
+# **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter with
+# two new ones. An optimizer that was made before holds only the old parameter, so the new
 # ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
-# print whether the optimiser holds every parameter:
+# print whether the optimizer holds every parameter:
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()
@@ -190,8 +189,8 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     print(norm.__name__, all(any(p is q for q in known["params"]) for p in mine))
 
 # %%
-# **A row of zeros has no direction**, and ``weight_norm`` makes NaN of it. People meet this
-# with a last layer that starts at zero:
+# **A row of zeros has no direction**, and ``weight_norm`` turns it into NaN. You run into
+# this with a last layer that is initialized to zero:
 
 zero = nn.Linear(2, 1, bias=False)
 nn.init.zeros_(zero.weight)
@@ -212,13 +211,14 @@ print(caught[0].message)
 # %%
 # .. admonition:: Try it
 #
-#    Start the training at 100 times the identity instead of 10 times. The outputs are the
-#    same at first. How much less does the first step turn the direction of ``W``?
+#    Compare a training run that starts at 10 times the identity with one that starts at 100
+#    times the identity. The outputs are the same at first. How much less does the first
+#    step turn the direction of ``W``?
 #
 # .. dropdown:: Answer
 #
-#    It turns the direction a hundred times less. The gradient is a tenth as long, and it
-#    is added to a ``W`` that is ten times as long.
+#    It turns the direction only a hundredth as much. The gradient is a tenth as long, and
+#    it is added to a ``W`` that is ten times as long.
 
 
 def turned(start):
@@ -232,8 +232,8 @@ print(f"{turned(10.0) / turned(100.0):.0f} times less")
 # .. dropdown:: How we checked this page
 #
 #    We compare both formulas with the numbers of the first block. We compare the gradient
-#    of a spectrally normalised layer with small differences. In ``eval()`` mode it is
-#    right at any ``W``, since the vectors are constants of the function as well. In
+#    of a spectrally normalized layer with :term:`finite differences`. In ``eval()`` mode it
+#    is right at any ``W``, since the vectors are constants of the function as well. In
 #    training mode each access moves the vectors, and the gradient is right only after
 #    enough accesses.
 

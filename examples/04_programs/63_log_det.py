@@ -1,11 +1,11 @@
 r"""
 .. _log-det-of-a-flow:
 
-log|det J| of a normalising flow: which way is cheap, and can I train on it?
+log|det J| of a normalizing flow: which way is cheap, and can I train on it?
 ============================================================================
 
 You have measured two thousand points, and you would like to know how likely a new point
-is, and to draw more points like them. A *normalising flow* does both. It is a network
+is, and to draw more points like them. A *normalizing flow* does both. It is a network
 that can be run backwards, and you train it until it turns your points into ordinary
 normal noise. Its loss contains the logarithm of the determinant of a :term:`Jacobian`,
 for each point and in each step. How do you get this number without computing the
@@ -39,7 +39,7 @@ def arcs(count, generator):
 # -----------
 #
 # The flow maps a batch ``x`` of shape ``(B, n)`` to ``z`` of the same shape. If the flow
-# stretches a small neighbourhood of ``x``, this neighbourhood gets a larger share of the
+# stretches a small neighborhood of ``x``, this neighborhood gets a larger share of the
 # normal noise, and the density of ``x`` is higher. The factor is the determinant of the
 # Jacobian at this point:
 #
@@ -101,7 +101,7 @@ class Flow(nn.Module):
 
 
 # %%
-# The training maximises the likelihood of the points, with the usual three lines. The
+# The training maximizes the likelihood of the points, with the usual three lines. The
 # halves of our points are single numbers, ``x[:, :1]`` and ``x[:, 1:]``. For points with
 # n numbers, the small network gets n/2 inputs and n outputs:
 
@@ -129,8 +129,8 @@ by_normal = -normal.log_prob(new).mean().item()
 print(f"-log p: flow {by_flow:.1f}, one normal distribution {by_normal:.1f}")
 
 # %%
-# The picture shows the new points, and as many points that the flow has drawn. To draw
-# points, the flow runs backwards from normal noise:
+# The picture shows the new points, and the same number of points that the flow has drawn.
+# To draw points, the flow runs backwards from normal noise:
 
 import matplotlib.pyplot as plt
 
@@ -151,8 +151,8 @@ for ax, points, name in ((axes[0], new, "measured"), (axes[1], drawn, "drawn")):
 # -----------------------------
 #
 # We never asked autograd for a Jacobian. To test the formula, we now compute a Jacobian
-# for each of six points, and then call ``slogdet``, which gives the sign of the
-# determinant and the logarithm of its size:
+# for each of six points, and then call ``slogdet``, which gives the sign of the determinant
+# and the logarithm of its absolute value:
 
 from torch.func import functional_call, grad, jacrev, vjp, vmap
 
@@ -166,7 +166,7 @@ print("the same log|det J|:", torch.allclose(read_off, whole, rtol=1e-3, atol=1e
 # %%
 # In ``jacrev`` there is a ``v`` again. ``jacrev`` takes one :term:`vector-Jacobian
 # product` for each row of the Jacobian, in which ``v`` is the :term:`one-hot vector` of
-# this row. So a point with ``n`` numbers costs ``n`` products, and the factorisation of
+# this row. So a point with ``n`` numbers costs ``n`` products, and the factorization of
 # an ``n`` by ``n`` matrix. Two products cost next to nothing. But an image with 3072
 # numbers needs 3072 products, for each image and each step. This is the reason for
 # triangular layers, where you read off the diagonal without any product.
@@ -277,7 +277,7 @@ print("functional.jacobian", constant.requires_grad, " jacrev", J.requires_grad)
 # B, n)``. If you read it as a square matrix, its determinant is right for the whole
 # batch, because no point influences another and all blocks off the diagonal are 0. But it
 # takes ``B`` times as many products, each of which goes through the whole batch, and its
-# factorisation takes :math:`B^2` times the work of ``B`` small ones:
+# factorization takes :math:`B^2` times the work of ``B`` small ones:
 
 big = jacrev(lambda x: flow(x)[0])(few).reshape(12, 12)
 of_big = torch.linalg.slogdet(big).logabsdet

@@ -108,11 +108,11 @@ legend = ax.legend()
 #    =\int_0^T a^\top\frac{\partial f}{\partial\theta}\,dt .
 #
 # Both right-hand sides are :term:`vector-Jacobian products <vector-Jacobian product>` of
-# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. Both also
-# contain the state, and so we run its equation backwards, too. We join the state,
-# :math:`a` and the integral for ``theta`` to one long vector. If the loss depends on the
-# states in between, as for our film, ``v`` has a row for each state, and we add each row
-# to :math:`a` at its time.
+# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. Both contain
+# the state as well, and so we run its equation backwards, too. We join the state, :math:`a`
+# and the integral for ``theta`` into one long vector. If the loss depends on the states in
+# between, as for our film, ``v`` has a row for each state, and we add each row to :math:`a`
+# at its time.
 #
 # As a ``Function``, the adjoint way can replace the solver anywhere. It stores only the
 # last state and ``theta`` for the backward pass, whatever the number of steps. To use it
@@ -175,7 +175,7 @@ for count in (20, 40, 80):
 # exact gradient of the numbers that your steps have computed. The adjoint gradient is the
 # gradient of the true solution, up to the error of the solver. We pass a ``v`` for the
 # last state and refine the steps. The difference falls with the fourth power of the step,
-# so that for many steps each doubling of their number makes it sixteen times smaller:
+# so that for many steps each doubling of their number divides it by about sixteen:
 
 start, theta = x0.clone().requires_grad_(), true.clone().requires_grad_()
 v = torch.tensor([1.0, 10.0], dtype=torch.float64)
@@ -301,10 +301,10 @@ print(bool((slopes[0] - slopes[1]).norm() < 1e-3 * slopes[0].norm()))
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the recorded gradient with small differences of the solver's numbers. With
-#    many steps, we compare the adjoint gradient with the recorded one, for a ``v`` on the
-#    last state and for a ``v`` on all states. We compare the third way with the first to
-#    twelve digits.
+#    We compare the recorded gradient with difference quotients of the solver's numbers.
+#    With many steps, we compare the adjoint gradient with the recorded one, for a ``v`` on
+#    the last state and for a ``v`` on all states. We compare the third way with the first
+#    to twelve digits.
 
 for got, at in zip(recorded, (0, 1), strict=True):
     for i in range(2):

@@ -48,21 +48,21 @@ def solution(theta):
 # %%
 # Think of the solution as the place where :math:`g(y,\theta)=h(y,\theta)-y` is 0. If θ
 # moves a little, y has to move so that g stays 0. So the two changes must cancel,
-# :math:`g_y\,y'+g_\theta=0`, and this is a linear system for the derivative :math:`y'`.
-# As usual, we don't need the whole table of this derivative, but only its product with a
-# ``v``, the gradient that arrives at ``y``:
+# :math:`g_y\,y'+g_\theta=0`, and this is a linear system for the derivative :math:`y'`. As
+# usual, we don't need this whole :term:`Jacobian`, only its product with a ``v``, the
+# gradient that arrives at ``y``:
 #
 # .. math::
 #
 #    v^\top\frac{\partial y}{\partial\theta}=-\,a^\top g_\theta,
 #    \qquad g_y^\top a=v .
 #
-# In words: solve *one* linear system for ``a``, with ``v`` on its right-hand side and the
-# *transposed* :term:`Jacobian`, since ``v`` comes from the left. Then take one
-# :term:`VJP` with ``a``. For our fixed point :math:`g_y=h_y-I`. If we put :math:`-a` in
-# place of ``a``, the minus in front of :math:`a^\top g_\theta` disappears, and the system
-# reads :math:`a=v+h_y^\top a`. Its solution is a fixed point again, so the same ``solve``
-# finds it.
+# In words: solve *one* linear system for ``a``, with the *transposed* Jacobian as its
+# matrix, since ``v`` multiplies from the left, and with ``v`` on its right-hand side. Then
+# take one :term:`VJP` with ``a``. For our fixed point :math:`g_y=h_y-I`. If we put
+# :math:`-a` in place of ``a``, the minus in front of :math:`a^\top g_\theta` disappears,
+# and the system reads :math:`a=v+h_y^\top a`. Its solution is a fixed point again, so the
+# same ``solve`` finds it.
 #
 # The program
 # -----------
@@ -129,8 +129,8 @@ print(nodes(solution(theta)), nodes(FixedPoint.apply(h, zero, theta)))
 # second would stay the same.
 #
 # Deep equilibrium networks do the same in a different way (:ref:`deep-equilibrium`). They
-# record a single step at the solution, and a *hook* on the result of this step replaces
-# the ``v`` that arrives by ``a``:
+# record a single step at the solution, and a *hook* on the result of this step replaces the
+# incoming ``v`` with ``a``:
 
 y0 = solution(theta.detach()).requires_grad_()
 f0, z = h(y0, theta), h(y0.detach(), theta)
@@ -142,8 +142,8 @@ print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
 # Choosing θ with it
 # ------------------
 #
-# Now we can ask the question backwards: *which θ has a given y for its fixed point?* We
-# start at zero and let an optimizer look for this θ, with the solver inside the loss:
+# Now we can turn the question around: *which θ has a given y as its fixed point?* We start
+# at zero and let an optimizer look for this θ, with the solver inside the loss:
 
 goal = torch.tensor([0.5, -0.5, 0.2, 0.0, 0.3, -0.1], dtype=torch.float64)
 guess = torch.zeros(6, dtype=torch.float64, requires_grad=True)
@@ -167,8 +167,8 @@ ax.set_xlabel("step")
 title = ax.set_title("The distance from the wanted fixed point falls")
 
 # %%
-# The distance swings a little, because of the momentum, but falls evenly on the
-# logarithmic scale.
+# The distance oscillates a little because of the momentum, but on the logarithmic scale its
+# trend is a steady fall.
 #
 # What to watch for
 # -----------------
@@ -186,12 +186,12 @@ unrolled = torch.func.vjp(three, z)[1](v)[0]
 print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
-# **A map that does not contract.** Then the iterations may run away, or never settle,
-# forward and backward, although a solution exists. If they only settle slowly, take more
+# **A map that does not contract.** With such a map the iterations may run away, or never
+# settle, in either pass, although a solution exists. If they only settle slowly, take more
 # ``steps``. A solver that does not check its result would go on with a wrong ``y`` and a
 # wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
-# Replace ``solve`` by Newton's method, and the iteration for ``a`` by a linear solver.
-# Here the fixed point is 1, and the iterations started at 0.9:
+# Replace ``solve`` with Newton's method, and the iteration for ``a`` with a linear solver.
+# Here the fixed point is 1, and the iterations start at 0.9:
 
 steep = lambda y: -2 * y + 3  # a fixed point at 1
 try:
@@ -211,8 +211,8 @@ with torch.no_grad():
 print(bool((wrong - right).abs().max() > 0.1))
 
 # %%
-# **A second derivative.** With ``once_differentiable`` a second derivative raises an
-# error. If you leave this line out, PyTorch records the ``backward`` with its sixty
+# **A second derivative.** With ``once_differentiable`` a second derivative raises an error.
+# If you leave this decorator out, PyTorch records the ``backward`` with its sixty
 # iterations, and second derivatives are right. With the hook they are wrong, and there is
 # no error, because ``y0`` is a constant there.
 #
@@ -224,8 +224,8 @@ print(bool((wrong - right).abs().max() > 0.1))
 # .. dropdown:: Answer
 #
 #    Each y has its own equation, so :math:`g_y=3y^2+1` is diagonal, and a division solves
-#    the system. Newton's method finds y, and ``backward`` is one line. The comparison
-#    with differences, ``gradcheck``, needs float64:
+#    the system. Newton's method finds y, and ``backward`` is one line. ``gradcheck``, which
+#    compares with difference quotients, needs float64:
 
 
 class Root(torch.autograd.Function):
@@ -250,8 +250,9 @@ print("as by differences:", torch.autograd.gradcheck(Root.apply, (theta,)))
 # .. dropdown:: How we checked this page
 #
 #    We compare the program with the dense formula, with the derivative through all the
-#    iterations, and with differences, also for ``W`` as a second parameter. We compare
-#    the θ that the optimizer found with the θ that has the wanted fixed point.
+#    iterations, and with :term:`finite differences`, the last with ``W`` as a second
+#    parameter as well. We compare the θ that the optimizer found with the θ that has the
+#    wanted fixed point.
 
 torch.testing.assert_close(theta.grad, right)
 through = torch.autograd.grad(solution(theta), theta, v)[0]

@@ -5,11 +5,11 @@ Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
 You have two clouds of points, for example samples from your model and samples from the
-data, and you want to move the first onto the second. You do not know which point belongs
-to which. *Optimal transport* finds out. It computes a plan that says how much of each
-point goes where, in some hundreds of iterations that are named after Sinkhorn. Do you
-have to record all these iterations to get a gradient? For the usual loss you don't, and
-the plan itself is the ``v`` that you pass.
+data, and you want to move the first onto the second. You do not know which point belongs to
+which. *Optimal transport* finds out. It computes a plan that says how much of each point
+goes where. This takes some hundreds of iterations, which are named after Sinkhorn. Do you
+have to record all these iterations to get a gradient? For the usual loss you don't, and the
+plan itself is the ``v`` that you pass.
 """
 
 # %%
@@ -20,7 +20,7 @@ the plan itself is the ``v`` that you pass.
 # The shares are ``p`` and ``q``, and they may also be unequal. The matrix ``C`` of shape
 # ``(n, m)`` holds the cost of a move from a point of ``a`` to a point of ``b``, which is
 # the squared distance here. The plan ``P`` has the same shape. Its rows add up to ``p``
-# and its columns add up to ``q``. Among all such plans, it minimises
+# and its columns add up to ``q``. Among all such plans, it minimizes
 #
 # .. math::
 #
@@ -57,11 +57,11 @@ def plan(C, f, g, epsilon):
 #
 # Eighty points lie in a heap, and eighty others on a ring. In each step we compute the
 # plan, without recording anything, and then go back from the cost matrix to the points,
-# with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how
-# much mass takes this way, and so it is the weight of the corresponding entry of the cost
-# matrix. The learning rate of 10 is not as large as it looks. Each point has a share of
-# 1/80, so that a rate of 40 would move it all the way to the mean of the places where it
-# is sent:
+# with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how much
+# mass moves from one point to another, and so it is the weight of the corresponding entry
+# of the cost matrix. The learning rate of 10 is not as large as it looks. Each point has a
+# share of 1/80, so that a rate of 40 would move it all the way to the mean of the places
+# where it is sent:
 
 
 def move(points, targets, epsilon=0.05, steps=30, lr=10.0):
@@ -148,10 +148,10 @@ P.round(decimals=3)
 # -----------------
 #
 # **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
-# the entropy. ``P`` does not minimise this sum, so the theorem does not apply. If you
+# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you
 # hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
-# you get the true gradient. For three sizes of ε, we print how far each of the two is
-# from ``P``, divided by the length of ``P``:
+# you get the true gradient. For three sizes of ε, we print how far each of the two
+# gradients is from ``P``, divided by the length of ``P``:
 
 
 def off(epsilon, record):
@@ -169,8 +169,8 @@ for size in (0.5, 0.1, 0.02):
 by_cost, missing = recorded[epsilon]
 
 # %%
-# With our ε of 0.5, the missing part is about a third as long as ``P``. With the two
-# smaller ε it is less than a tenth as long, and it does not fall evenly.
+# With the ε of 0.5 from the test above, the missing part is about a third as long as ``P``.
+# With the two smaller ε it is less than a tenth as long, and it does not fall evenly.
 #
 # **The iterations stopped too early.** The theorem holds at the minimum. After three
 # steps the rows of the plan do not add up to ``p`` yet, and the shortcut has an error of
@@ -242,8 +242,8 @@ print("the same:", torch.allclose(by_equations, unrolled, atol=1e-8))
 #
 # .. dropdown:: Answer
 #
-#    They end up near the centre. With so much blur, each point is sent to all places of
-#    the ring almost equally, and the mean of the ring is its centre. As a remedy, people
+#    They end up near the center. With so much blur, each point is sent to all places of
+#    the ring almost equally, and the mean of the ring is its center. As a remedy, people
 #    subtract half of the same loss between the cloud and itself. The result is called the
 #    *Sinkhorn divergence*, and the subtracted term pushes the points apart.
 
@@ -253,8 +253,8 @@ print(f"mean distance from the centre {blurred[-1].norm(dim=1).mean():.1f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradients of the minimum, of the cost without the entropy and of a
-#    loss on the plan with small differences of one entry of ``C``. We compare the sums of
+#    We compare the gradients of the minimum, of the cost without the entropy and of a loss
+#    on the plan with difference quotients for one entry of ``C``. We compare the sums of
 #    the plan with ``p`` and ``q``.
 
 h = torch.zeros(5, 4, dtype=torch.float64)
@@ -281,7 +281,7 @@ assert blurred[-1].norm(dim=1).mean() < 0.3
 
 # %%
 # **Next:** If a different solver is in the middle of your model, read
-# :ref:`implicit-differentiation`. If your loss contains the result of a minimisation,
+# :ref:`implicit-differentiation`. If your loss contains the result of a minimization,
 # read :ref:`hypergradients`. If your ``v`` comes from another program, read
 # :ref:`external-loss`.
 #

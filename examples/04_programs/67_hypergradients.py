@@ -6,20 +6,20 @@ How do I differentiate through training? Hypergradients, influence
 
 Some numbers are not trained but chosen, such as the weight of a penalty, the learning
 rate, or the weight of each sample. You could try twenty values for one such number. With
-six such numbers, a grid would need millions of trainings. So you would like a gradient:
-if I change this number a little and train again, how does the loss on *other* data
-change? The optimiser cannot tell you, and ``backward`` does not go back through the
-optimiser's steps, without a message. There are two methods to get this gradient, and the
-first that we show depends on a vector ``v``.
+six such numbers, a grid would need millions of training runs. So you would like a gradient:
+if I change this number a little and train again, how does the loss on *other* data change?
+The optimizer cannot tell you, and ``backward`` does not go back through the optimizer's
+steps; no message says so. There are two methods for computing this gradient, and the one
+that we show first depends on a vector ``v``.
 """
 
 # %%
 # The data
 # --------
 #
-# Twenty samples have six features each. Only the first two have to do with the answer,
-# but we pretend not to know this. Each feature gets its own penalty, and ``lam`` holds
-# the logarithms of the weights of these penalties, so that the weights stay positive. The
+# Twenty samples have six features each. Only the first two affect the answer, but we
+# pretend not to know this. Each feature gets its own penalty, and ``lam`` holds the
+# logarithms of the weights of these penalties, so that the weights stay positive. The
 # training loss is ``L(w, lam)``, and ``V(w)`` is the loss on twenty other samples:
 
 import torch
@@ -111,7 +111,7 @@ for _ in range(30):
     w = train(w, tuned.detach(), 50)
 
 # %%
-# Which features have got a large penalty?
+# Which features have ended up with a large penalty?
 
 import matplotlib.pyplot as plt
 
@@ -124,8 +124,8 @@ title = figure.suptitle("Six penalties, chosen by their gradient")
 
 # %%
 # All penalties began at 1. The penalties of the two features that matter have fallen, and
-# the other four have risen. But now we also train on ``V``, as on ``L``, though with
-# fewer parameters. If a feature helps on these twenty samples by chance, its penalty
+# the other four have risen. But now we also train on ``V``, as we do on ``L``, with ``lam``
+# in place of the weights. If a feature helps on these twenty samples by chance, its penalty
 # falls, too. So keep a third set of data for the final test. We draw a third set with two
 # thousand samples:
 
@@ -136,12 +136,12 @@ third = [
 print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1f} tuned")
 
 # %%
-# Why can the optimiser not do it?
+# Why can the optimizer not do it?
 # --------------------------------
 #
-# An optimiser edits the weights under ``no_grad``, so the weights have no graph that
-# leads to ``lam``. After a training with ``torch.optim``, ``backward`` finds no path from
-# the weights to ``lam``:
+# An optimizer edits the weights under ``no_grad``, so the weights have no graph that leads
+# to ``lam``. After training with ``torch.optim``, ``backward`` finds no path from the
+# weights to ``lam``:
 
 w1, by_optimiser = start.clone().requires_grad_(), lam.clone().requires_grad_()
 training_loss(w1, by_optimiser).backward()
@@ -212,7 +212,7 @@ print("the same gradient for the weights:", torch.allclose(of_w0[True], of_w0[Fa
 # enough. The backward pass through one step is a product with :math:`I-\eta H`, where
 # :math:`\eta` is the learning rate, and for several steps these products follow one
 # another. Our ``H`` is the same everywhere, so five steps multiply by the fifth power of
-# this matrix:
+# :math:`I-\eta H`:
 
 (_, for_first, for_last), _ = unrolled(5)
 H = 2 * X.T @ X / 20 + 2 * lam.exp().diag()
@@ -227,8 +227,8 @@ print(torch.allclose(for_first, factor.matrix_power(5) @ for_last))
 # if I removed this sample from the training?* If you leave out sample ``i``, its part
 # :math:`\ell_i/n` is missing from the loss. To first order the minimum moves by
 # :math:`H^{-1}\nabla\ell_i/n`, and ``V`` by :math:`q^\top\nabla\ell_i/n`, with one ``q``
-# for all samples (Koh and Liang, 2017). For comparison we compute the true minimum
-# without each sample:
+# for all samples (Koh and Liang, 2017). For comparison we compute the true minimum with
+# each sample left out in turn:
 
 best = trained[1000]
 _, q = hypergradient(best, lam)
@@ -269,9 +269,10 @@ print(
 # -----------------
 #
 # - **A Hessian that is not positive definite.** Conjugate gradients need a positive
-#   definite Hessian, and so does the formula, which is about a minimum. The Hessian of a
-#   network in the middle of its training usually is not positive definite. Then people
-#   add a multiple of the identity, or use the Gauss-Newton matrix (:ref:`gauss-newton`).
+#   definite Hessian. The formula, too, is about a minimum at which the Hessian can be
+#   inverted. The Hessian of a network in the middle of training is usually not positive
+#   definite. Then people add a multiple of the identity, or use the Gauss-Newton matrix
+#   (:ref:`gauss-newton`).
 # - **The part of V that uses lam itself.** Our ``V`` does not contain ``lam``. If yours
 #   does, add its own gradient with respect to ``lam``.
 # - **The weights of a module** are not one vector. Use ``functional_call`` and a dictionary
@@ -299,10 +300,10 @@ print("a larger rate lowers the training loss:", by_rate.item() < 0)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the unrolled gradient and the formula with small differences of the whole
-#    training with respect to one penalty, computed with plain numbers. We compare the
-#    influence with small differences of the weight of one sample, and the training with
-#    the minimum in closed form.
+#    We compare the unrolled gradient and the formula with :term:`finite differences` of the
+#    whole training run with respect to one penalty, computed without autograd. We compare
+#    the influence with finite differences with respect to the weight of one sample, and the
+#    result of the training with the minimum in closed form.
 
 
 def plain(lam, weights=1.0, steps=1000):

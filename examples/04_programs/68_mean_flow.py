@@ -193,10 +193,10 @@ print(u.numpy().round(4))
 print((velocity_at(z, t) - (t - r) * du_dt).numpy().round(4))
 
 # %%
-# The two lines agree: this u satisfies the equation of the training. In the picture, the
-# three tangents are above the columns of the :term:`Jacobian` that they multiply. The
-# first row is called u, because this site uses u for tangents. The column of r is
-# multiplied by 0. ``jvp`` finds the sum at the right without the table:
+# The two lines of the output agree: this u satisfies the equation of the training. In the
+# picture, the three tangents are above the columns of the :term:`Jacobian` that they
+# multiply. The first row is called u, because this site uses u for tangents. The column of
+# r is multiplied by 0. ``jvp`` finds the sum at the right without the table:
 
 import pullback
 
@@ -309,8 +309,8 @@ print("last hundred above 2:", bool(late > 2))
 #
 # .. dropdown:: How we checked this page
 #
-#    We check that the formula for the average velocity satisfies its equation, and
-#    compare its ``du/dt`` with a small step along the walk. We compare the samples of the
+#    We check that the formula for the average velocity satisfies its equation, and compare
+#    its ``du/dt`` with a difference quotient along the walk. We compare the samples of the
 #    network with real images by the energy distance, and the ``v`` at its output with its
 #    formula.
 

@@ -11,12 +11,12 @@ sum of the :term:`cotangents <cotangent>` that would arrive at infinitely many l
 """
 
 # %%
-# Our rows are points of two rings, one inside the other, and a model should tell the
-# rings apart. A usual network would stack several layers. Ours has a single layer,
+# Our rows are points of two rings, one inside the other, and a model should tell the rings
+# apart. An ordinary network would stack several layers. Ours has a single layer,
 # :math:`f(z,x)=\tanh(Wz+Ux+b)`, whose output goes in again as z, together with the same
-# input x. After some iterations z settles at an *equilibrium* with :math:`z=f(z,x)`, and
-# a linear layer reads the answer from z. For z to settle, W must not stretch any vector,
-# so we divide W by its norm:
+# input x. After some iterations z settles at an *equilibrium* with :math:`z=f(z,x)`, and a
+# linear layer reads the answer from z. For z to settle, W must not stretch any vector, so
+# we divide W by its norm:
 
 import torch
 from torch import nn
@@ -289,9 +289,9 @@ for tolerance in (1e-1, 1e-3, 1e-6):
 
 # %%
 # **A layer that does not settle.** A general layer need not contract. If W stretches
-# vectors, the iterations can go round for ever. Then the formula is about an equilibrium
-# that you have not reached. ``settle`` stops at its limit, so check how many iterations
-# it took:
+# vectors, the iterations can go around forever. Then the formula is about an equilibrium
+# that you have not reached. ``settle`` stops at its limit, so check how many iterations it
+# took:
 
 round_and_round = lambda z: torch.tanh(0.1 - 3 * z)
 _, changes = settle(round_and_round, torch.tensor([0.5]))
@@ -328,7 +328,7 @@ print(f"by differences  {curvature.item():.2f}")
 # %%
 # .. admonition:: Remember
 #
-#    - At an equilibrium, record one iteration, and let a hook replace v by
+#    - At an equilibrium, record one iteration, and let a hook replace v with
 #      :math:`a=v+J^\top a`. The iterations themselves are not recorded.
 #    - The products inside the hook need a graph that does not pass the hook, or the hook
 #      has to be removed first.
@@ -336,7 +336,7 @@ print(f"by differences  {curvature.item():.2f}")
 #
 # .. admonition:: Try it
 #
-#    Replace the 0.9 in ``Layer`` by 0.5 and by 0.99. What happens to
+#    Replace the 0.9 in ``Layer`` with 0.5, and then with 0.99. What happens to
 #    ``len(equilibrium.forth)`` and ``len(equilibrium.back)``, and does the model still
 #    learn? Then take three rings, with ``ring = torch.arange(rows) % 3`` and
 #    ``nn.Linear(24, 3)``.

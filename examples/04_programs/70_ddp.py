@@ -132,8 +132,8 @@ print(printed)
 # that average the gradients never run. Each process gets the gradient of its own rows.
 # Average them yourself: ``dist.all_reduce(g)``, and then ``g / K``.
 #
-# **The module inside.** ``model.module(x)`` skips the forward of DDP, and so DDP does not
-# know that a ``backward`` is coming.
+# **The module inside.** ``model.module(x)`` skips the forward pass of DDP, and so DDP does
+# not know that a ``backward`` is coming.
 #
 # **Two backward calls**, one for each of two losses, after both forward passes. DDP
 # expects a ``backward`` after each forward pass, before the next one begins. So it

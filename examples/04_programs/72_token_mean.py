@@ -160,7 +160,7 @@ for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
 #    Each line gets 1/8, so each of its tokens gets 1/8 divided by the length of the line.
 #    Because DDP averages over ``K`` processes, the rule is ``S / n * K / 8``. The rule
 #    ``means`` computes the same if all processes have the same number of lines, since
-#    ``M`` is then 8/K.
+#    ``M``, the number of lines of a process, is then 8/K.
 
 # %%
 # .. dropdown:: How we checked this page

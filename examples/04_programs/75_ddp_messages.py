@@ -80,7 +80,7 @@ print("unused:", [name for name, p in bare.named_parameters() if p.grad is None]
 # -------------------------------------------
 #
 # This error has the opposite cause: within one ``backward``, a parameter was ready twice.
-# The usual cause is a checkpoint with ``use_reentrant=True``, which runs a separate
+# The most common cause is a checkpoint with ``use_reentrant=True``, which runs a separate
 # ``backward`` in the middle of the outer one. ``find_unused_parameters`` cannot see into
 # the checkpoint. So it assumes that the parameters inside are unused, and marks them as
 # ready. Then their hooks run after all.

@@ -4,13 +4,14 @@ r"""
 Can several processes share one Jacobian?
 =========================================
 
-Your function is a simulation. One run takes a second, and you want its whole
-:term:`Jacobian`. With a thousand outputs this takes a thousand backward passes. You have
-eight processes. Can each of them take an eighth of the work? It can, because the rows of
-a Jacobian are :term:`vector-Jacobian products <vector-Jacobian product>` that do not
-depend on each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere,
-and any process may compute this row. :func:`pullback.distributed.jacobian` divides the
-rows among the processes, and returns the whole of ``J`` in each of them.
+Your function is a simulation. One run takes a second, and you want the whole
+:term:`Jacobian` of the function. With a thousand outputs this takes a thousand backward
+passes. You have eight processes. Can each of them take an eighth of the work? It can,
+because the rows of a Jacobian are :term:`vector-Jacobian products <vector-Jacobian
+product>` that do not depend on each other: the ``v`` of row ``i`` has a 1 in place ``i``
+and zeros elsewhere, and any process may compute this row.
+:func:`pullback.distributed.jacobian` divides the rows among the processes, and returns the
+whole of ``J`` in each of them.
 """
 
 # %%
@@ -52,9 +53,9 @@ printed = done.stdout.splitlines()
 #
 # .. math::
 #
-#    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil ,
+#    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil .
 #
-# These are three rows for the first process, and two for the second. Here is each ``v``
+# That makes three rows for the first process, and two for the second. Here is each ``v``
 # that arrived. All except one are :term:`one-hot vectors <one-hot vector>`:
 
 print("\n".join(printed[:6]))
@@ -115,7 +116,7 @@ print("\n".join(printed[14:16]))
 # into memory, work with one product at a time and never form ``J``
 # (:ref:`never-forms-j`).
 #
-# **More outputs than inputs?** Then divide the columns among the processes, with
+# **More outputs than inputs?** If so, divide the columns among the processes, with
 # ``mode="forward"`` (:ref:`reverse-or-forward`).
 #
 # .. admonition:: Try it
@@ -131,8 +132,8 @@ print("\n".join(printed[14:16]))
 # .. dropdown:: How we checked this page
 #
 #    We compare the Jacobian that the two processes have gathered with the formula
-#    :math:`J=\operatorname{diag}(2Ax)\,A`. In the rows of rank 0, we compare the diagonal
-#    of the function with the ``detach`` with the right diagonal.
+#    :math:`J=\operatorname{diag}(2Ax)\,A`. For the function with the ``detach``, we compare
+#    the diagonal entries in the rows of rank 0 with the right ones.
 
 for each in gathered:
     torch.testing.assert_close(each, 2 * (A @ x)[:, None] * A)

@@ -9,26 +9,27 @@ parameter. You call ``y.backward(v)`` as before. What shape does ``v`` have now,
 do you find in ``.grad``? Under FSDP, ``v`` belongs to the ``y`` of *this* process, the
 gradients are averaged as under DDP, and ``.grad`` holds this process's part of the
 average. Under tensor parallelism all processes compute one ``y`` together, so they pass
-the same ``v``, and nothing is averaged. If you call ``torch.autograd.grad`` with respect
-to the parameters under FSDP, the gradients are not averaged, and there is no message.
+the same ``v``, and nothing is averaged. If you call ``torch.autograd.grad`` with respect to
+the parameters under FSDP, the gradients are not averaged, and there is no message unless
+each layer is sharded separately; then you get an error.
 """
 
 # %%
 # The program
 # -----------
 #
-# The model has two linear layers with whole numbers in them, so that you can check every
-# result by hand. There are two processes. Save the file as ``sharded.py``, and start it
-# with the command at its top. ``say`` prints the result of each process. For a
-# ``DTensor``, which is a tensor that is spread over processes, it prints three things:
-# how the tensor is spread, the part that this process holds, and the whole tensor:
+# The model has two linear layers whose weights are whole numbers, so that you can check
+# every result by hand. There are two processes. Save the file as ``sharded.py``, and start
+# it with the command at its top. ``say`` prints the result of each process. For a
+# ``DTensor``, which is a tensor that is spread over processes, it prints three things: how
+# the tensor is spread, the part that this process holds, and the whole tensor:
 #
 # .. literalinclude:: /../examples/04_programs/processes/sharded.py
 #    :language: python
 #
 # On this page the processes run on a CPU, with the backend gloo. We have not run the
-# program on GPUs. From Python we start the file like this, and store the results of both
-# processes under their names:
+# program on GPUs. From Python we start the file like this, and store each result, for both
+# processes, under its name:
 
 import json
 import subprocess
@@ -73,7 +74,7 @@ for rank, gradient in enumerate(found["fsdp autograd.grad"]):
 # Each process has a plain tensor with all four rows, but they are the gradient of its own
 # sample only. FSDP averages *after* the gradient has arrived at the gathered weight, in
 # the step that fills ``.grad``, and ``autograd.grad`` stops before this step. There is no
-# warning. If you call ``fully_shard`` on each layer, as is usual for large models, the
+# warning. If you call ``fully_shard`` on each layer, as is common for large models, the
 # gathered weight has been freed by then, and you get an error:
 
 print(found["layers cut, too"][0])
@@ -131,8 +132,8 @@ print(found["all of w"][0][0])
 print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
 
 # %%
-# **A sum as the loss.** FSDP averages as DDP does, so the same factor ``K`` is missing
-# (:ref:`across-processes`).
+# **A sum as the loss.** FSDP averages as DDP does, so with a sum as the loss the gradient
+# is too small by the factor ``K``, the number of processes (:ref:`across-processes`).
 #
 # .. admonition:: Try it
 #

@@ -130,10 +130,10 @@ for _ in range(4):
     print("then w", w.item(), "scale", scaler.get_scale())
 
 # %%
-# The first three steps change nothing, and this is as it should be. ``scaler.step``
-# leaves out the step when a gradient is not finite, and ``update`` halves the scale,
-# until all gradients fit into float16. If you clip, clip after ``unscale_``, because
-# ``.grad`` is scaled until then (:ref:`grad-scaler-order` tries several orders).
+# The first three steps change nothing, and this is as it should be. ``scaler.step`` skips
+# the step when a gradient is not finite, and ``update`` halves the scale, until all
+# gradients fit into float16. If you clip, clip after ``unscale_``, because ``.grad`` is
+# scaled until then (:ref:`grad-scaler-order` tries several orders).
 #
 # What to watch for
 # -----------------
@@ -207,7 +207,7 @@ for dtype in (torch.bfloat16, torch.float32):
 # .. dropdown:: How we checked this page
 #
 #    We compare the slope of the penalty with difference quotients, and compute the
-#    neighbours of 1/3 by arithmetic. The gradients that arrived at the stations of the
+#    neighbors of 1/3 by arithmetic. The gradients that arrived at the stations of the
 #    first section are in the output above.
 
 

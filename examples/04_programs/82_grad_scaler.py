@@ -64,8 +64,8 @@ right = w.detach().clone()
 # %%
 # After the two ``backward`` calls the gradient is 1024 times too large. ``unscale_``
 # divides it by 1024, and then it is the gradient that float32 would have given, up to the
-# rounding of float16. After that we clip it to the length 1. So the rule is: **operations
-# that are linear in the gradient may come before** ``unscale_``, for example adding up
+# rounding of float16. After that we clip it to length 1. So the rule is: **operations that
+# are linear in the gradient may come before** ``unscale_``, for example adding up
 # micro-batches. **Operations that are not linear must come after it**: a norm, a clip, a
 # penalty, or a test of the gradient's size.
 #
@@ -84,14 +84,14 @@ for explicit in (True, False):
 print(moves)
 
 # %%
-# Both loops have moved the weights by the same amount.
+# Both variants have moved the weights by the same amount.
 #
 # The step as a function
 # ----------------------
 #
-# You can copy this function and use the same step for your own model. ``loss_of`` takes
-# the model and a batch, and returns the mean loss of the batch in float32. The batches
-# have the same size, and lie on the device of the model. On a GPU the scaler is
+# You can copy this function and use the same step for your own model. ``loss_of`` takes the
+# model and a batch, and returns the mean loss of the batch in float32. The batches must
+# have the same size and must be on the same device as the model. On a GPU the scaler is
 # ``torch.amp.GradScaler("cuda")``:
 
 
@@ -158,9 +158,9 @@ ax.legend()
 title = ax.set_title("A clip that comes before unscale_ stops the training")
 
 # %%
-# The first network learns the line. Five others, with different weights and points, did
-# so, too. The second network hardly changes, and there is no error. We shall see by how
-# much its steps are too short.
+# The first network learns the line. Five others, with different weights and points, did so,
+# too. The second network hardly changes, and there is no error. We shall see how much too
+# short its steps are.
 #
 # Three wrong orders
 # ------------------
@@ -203,8 +203,9 @@ for order in (
 # - **clip without unscale_.** The clip limits the scaled gradient to 1, ``step`` divides
 #   it by 1024, and the step of SGD is about a thousand times too short. There is no
 #   error. People notice that the model hardly learns, and raise the learning rate. With
-#   Adam you do not even notice this, since Adam divides by the length of past gradients.
-#   But the clip then cuts nearly every gradient to the same length.
+#   Adam you do not even notice this, since Adam divides each entry of the gradient by the
+#   typical size of its past values. But the clip then cuts nearly every gradient to the
+#   same length.
 # - **unscale_ in each micro-batch.** The second call raises an error, and for a good
 #   reason: the second ``backward`` has added a scaled gradient to a gradient that is not
 #   scaled any more.
@@ -212,8 +213,8 @@ for order in (
 #   gradient and one that is not. But without the second ``unscale_`` there is no error.
 #   Here the step is more than twenty thousand times too long.
 #
-# A step that is left out
-# -----------------------
+# A skipped step
+# --------------
 #
 # Sometimes the scale is too large, and a gradient becomes infinite or NaN. Then ``step``
 # leaves the weights as they are, and ``update`` halves the scale. You need not worry
@@ -298,16 +299,15 @@ for dtype in (torch.float16, torch.bfloat16):
 #
 # .. admonition:: Try it
 #
-#    Take the scale 256 in ``start``, and run the wrong order ``"a b clip step"`` again.
+#    Set the scale in ``start`` to 256, and run the wrong order ``"a b clip step"`` again.
 #    How long is its step, and how long is the step in the right order?
 #
 # .. dropdown:: Answer
 #
 #    In the right order the length is still 1. In the wrong order it is 1/256, since the
 #    clip has cut the scaled gradient down to 1. So the speed at which the network learns
-#    with SGD depends on a number that the scaler chooses and changes by itself. With
-#    65536, the default scale, these gradients do not fit into float16, and the step is
-#    left out.
+#    with SGD depends on a number that the scaler chooses and changes by itself. With 65536,
+#    the default scale, these gradients do not fit into float16, and the step is skipped.
 
 
 def start(scale=256.0):

@@ -99,7 +99,7 @@ history = train(model, loader)
 # %%
 # The network learns the spirals. The upper plot shows its loss, and the lower plot shows
 # the scale, as a power of two. Where the scale falls, a gradient was infinite or NaN, and
-# the step was left out:
+# the step was skipped:
 
 import matplotlib.pyplot as plt
 
@@ -117,10 +117,9 @@ below.legend()
 title = figure.suptitle("The loss falls; the scale looks for its limit")
 
 # %%
-# The first steps are left out one after the other, because 2²⁴ is too much for float16.
-# Each of them halves the scale. After that the scale doubles after every twenty steps
-# without an infinite gradient, until it is too large again. The scaler is meant to work
-# like this:
+# The first steps are skipped one after the other, because 2²⁴ is too much for float16. Each
+# of them halves the scale. After that the scale doubles after every twenty steps without an
+# infinite gradient, until it is too large again. The scaler is meant to work like this:
 
 right = (model(x).argmax(1) == y).float().mean().item()
 print(f"loss {losses[0]:.2f} at first")
@@ -185,9 +184,9 @@ for scale in (1.0, 1024.0):
 # micro-batches you accumulate. So a network with BatchNorm does not behave as it would
 # with the big batch.
 #
-# **A scale that falls without end.** A step that is left out now and then is normal. If the
-# data or the loss contain NaN, every step is left out, and the scale is halved until
-# nothing is left of it. Stop the training when the scale falls below 1.
+# **A scale that falls without end.** A skipped step now and then is normal. If the data or
+# the loss contain NaN, every step is skipped, and the scale is halved until nothing is left
+# of it. Stop the training when the scale falls below 1.
 #
 # **The last group.** Many tutorials write ``loss = criterion(...) / accumulate``, which
 # divides the mean of a micro-batch by the number of micro-batches. For full groups this
@@ -228,11 +227,10 @@ pullback.draw.bars(
 # you clip before ``unscale_``, the norm is too large by a factor of the scale, and so
 # almost every step is clipped. :ref:`grad-scaler-order` tries three wrong orders.
 #
-# **Infinite norms.** One infinite entry in one micro-batch makes the norm infinite or
-# NaN, and the whole step is left out. This is normal, so do not set
-# ``error_if_nonfinite=True``, which would raise an error. But a learning rate schedule
-# should not count such a step. You recognise it by the scale, which is smaller after
-# ``update`` than before:
+# **Infinite norms.** One infinite entry in one micro-batch makes the norm infinite or NaN,
+# and the whole step is skipped. This is normal, so do not set ``error_if_nonfinite=True``,
+# which would raise an error. But a learning rate schedule should not count such a step. You
+# recognize it by the scale, which is smaller after ``update`` than before:
 
 weight = torch.ones(1, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)

@@ -5,7 +5,7 @@ How often does LBFGS run backward, and what must its closure do?
 ================================================================
 
 You fit a curve to measurements, and Adam needs about a hundred steps for four parameters.
-Somebody recommends LBFGS. You change the line that creates the optimiser, and the program
+Somebody recommends LBFGS. You change the line that creates the optimizer, and the program
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS
 evaluates the loss at several places, up to about twenty-five by default, and each time it
 needs the loss *and* the gradient. So you pass it a function, the *closure*, which it can
@@ -45,10 +45,10 @@ measured = swing(true) + sigma * torch.randn(60, dtype=torch.float64)
 # The loss is the mean of the squared differences, and each difference is divided by the
 # error of its measurement. The outputs ``y`` have the shape ``(60,)``, and ``v``, the
 # gradient of the loss with respect to ``y``, has the same shape. Here we compute ``v``
-# with a formula, to show where it goes. If the loss had a graph, ``loss.backward()``
-# would send the same ``v`` through ``y``. The closure does four things: it empties
-# ``.grad``, computes the loss, calls ``backward``, and returns the loss. Our closure also
-# stores every loss, so that we see how often it was called:
+# with a formula, to show where it goes. If the loss had a graph, ``loss.backward()`` would
+# send the same ``v`` through ``y``. The closure does four things: it clears ``.grad``,
+# computes the loss, calls ``backward``, and returns the loss. Our closure also stores every
+# loss, so that we see how often it was called:
 
 
 def fit(model, theta, measured, sigma, optimizer, steps):
@@ -71,7 +71,7 @@ def fit(model, theta, measured, sigma, optimizer, steps):
 
 
 # %%
-# The same function serves Adam and LBFGS, because every optimiser of PyTorch accepts a
+# The same function serves Adam and LBFGS, because every optimizer of PyTorch accepts a
 # closure. Adam gets 200 steps. LBFGS gets two, with a *line search*, which tries several
 # step lengths along a direction before it chooses one:
 
@@ -127,7 +127,7 @@ title = ax.set_title("LBFGS calls the closure many times in one step")
 # To count the calls exactly, we take a function that you can compute by hand,
 # :math:`f(w)=\frac12w^\top Aw-b^\top w` from ``(2,)`` to one number. Its gradient is
 # :math:`Aw-b`, and its minimum is at :math:`A^{-1}b`. Here this is (0.2, 0.4), and the
-# value there is −0.3. The function ``problem`` makes an optimiser and its closure. If you
+# value there is −0.3. The function ``problem`` makes an optimizer and its closure. If you
 # name a mistake, the closure makes this mistake. The list ``calls`` stores ``w`` and the
 # gradient of each call:
 
@@ -183,12 +183,12 @@ for optimizer, settings in (
 # -----------------
 #
 # **A closure without zero_grad.** The gradients of all calls in one step add up in
-# ``.grad``, and LBFGS uses the sum as if it were the gradient. If you empty ``.grad``
-# only before ``step``, the gradient of the first call is right, and no other. **New data
-# in each call, or dropout.** LBFGS computes the curvature from the difference of two
-# gradients, so they have to be gradients of the *same* function. Draw the batch outside
-# of the closure. Here are the first three calls. On the left is the gradient that LBFGS
-# was given, and on the right the true gradient at the same point:
+# ``.grad``, and LBFGS uses the sum as if it were the gradient. If you clear ``.grad`` only
+# before ``step``, the gradient of the first call is right, and no other. **New data in each
+# call, or dropout.** LBFGS computes the curvature from the difference of two gradients, so
+# they have to be gradients of the *same* function. Draw the batch outside of the closure.
+# Here are the first three calls. On the left is the gradient that LBFGS was given, and on
+# the right the true gradient at the same point:
 
 torch.manual_seed(0)  # the same noise on every build
 for wrong in (None, "zero_grad", "new batch"):
@@ -352,8 +352,8 @@ assert len(with_half) > 1.5 * len(with_right_v)
 
 # %%
 # **Next:** :ref:`gradient-doubled` explains why gradients add up. To differentiate with
-# respect to the settings of a training, read :ref:`hypergradients`. For the limit of many
-# steps, read :ref:`implicit-differentiation`. For a stale copy of a weight, read
+# respect to the settings of a training run, read :ref:`hypergradients`. For the limit of
+# many steps, read :ref:`implicit-differentiation`. For a stale copy of a weight, read
 # :ref:`mixed-precision`.
 #
 # .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;

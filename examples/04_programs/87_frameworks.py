@@ -8,9 +8,9 @@ Your training loop ended in ``y.backward(v)``, because the slope of the cost cam
 program that PyTorch cannot differentiate. Now you have moved the loop to Accelerate,
 Lightning or DeepSpeed, and the framework calls ``backward``. Where do you pass ``v`` now?
 Accelerate and Lightning pass your keyword arguments on to ``backward``, and if a
-framework accepts only a scalar loss, you can fold ``v`` into a scalar. But a framework
-may also change the gradient on the way. Here the same training suddenly takes about four
-times as many steps.
+framework accepts only a scalar loss, you can fold ``v`` into a scalar. But a framework may
+also change the gradient on the way. In the example on this page, the same training suddenly
+takes about four times as many steps.
 """
 
 # %%
@@ -34,12 +34,12 @@ def simulator(x, y):
 
 
 # %%
-# You need not install a framework for this page. Instead, it has two classes with the
-# same names and arguments as in Accelerate 1.15 and Lightning 2.6. They contain the one
-# line from their sources that matters here, for the case that neither a scaler nor
+# You need not install a framework for this page. Instead, it has two classes with the same
+# names and arguments as in Accelerate 1.15 and Lightning 2.6. Each contains the one line
+# from the framework's source that matters here, for the case in which neither a scaler nor
 # DeepSpeed is used. Lightning's ``LightningModule.manual_backward`` does the same as
-# ``Fabric.backward``. With the real classes, on a CPU, this page printed the same
-# numbers. If you have the frameworks, import them instead of the two classes:
+# ``Fabric.backward``. With the real classes, on a CPU, this page printed the same numbers.
+# If you have the frameworks, import them instead of the two classes:
 
 
 class Accelerator:  # from accelerate import Accelerator
@@ -110,7 +110,8 @@ for name, history in trained.items():
 # If you want a *mean* over the four batches, this is right, and you must not divide a
 # second time. But our old loop used a *sum*, and its learning rate was chosen for the
 # sum. So multiply ``v`` by four, and you get the old training back. With Adam you would
-# hardly notice the difference, since Adam divides by the length of past gradients.
+# hardly notice the difference, since Adam divides each entry of the gradient by the typical
+# size of its past values.
 #
 # Where only a scalar is taken: fold v into one
 # ---------------------------------------------
@@ -136,7 +137,7 @@ print("the same training:", same)
 
 # %%
 # But now the framework shows you the *folded* scalar as the loss. In the figure it is
-# below the true cost:
+# plotted in the panel below the true cost:
 
 import matplotlib.pyplot as plt
 
@@ -248,10 +249,10 @@ print(scaled, own.tolist())
 
 # %%
 # **A mean over tokens.** If each small batch has its own mean, the accumulated loss in
-# the Trainer is not the loss of the large batch. The sum of the losses should be divided
-# by the number of all tokens in the step. transformers passes this number as
-# ``num_items_in_batch``. If you write your own loss and ignore this number, you get a
-# mean of means (:ref:`token-mean`).
+# the Trainer is not the loss of the large batch. The sum of the losses should be divided by
+# the total number of tokens in the step. transformers passes this number as
+# ``num_items_in_batch``. If you write your own loss and ignore this number, you get a mean
+# of means (:ref:`token-mean`).
 #
 # **After engine.backward(loss) of DeepSpeed every p.grad is None.** ZeRO has moved the
 # gradients into its own buffers, in which each process keeps its part.
@@ -262,7 +263,7 @@ print(scaled, own.tolist())
 #
 #    Your four small batches have 2, 2, 2 and 1 rows, and you want the gradient of the
 #    mean over all seven. The framework divides by four. Suppose that ``v`` is right for a
-#    sum over rows. By which factor do you multiply it for a batch of n rows?
+#    sum over rows. By what factor do you multiply it for a batch of n rows?
 #
 # .. dropdown:: Answer
 #

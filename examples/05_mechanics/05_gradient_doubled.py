@@ -5,16 +5,16 @@ Why did my gradient double?
 ===========================
 
 You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
-``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
-``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer.
-If the gradient is still twice what you expect, look for a tensor that is used twice. Its
+``x.grad``, and nothing clears it for you. Clear it once before each new gradient, with
+``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
+the gradient is still twice what you expect, look for a tensor that is used twice. Its
 gradient is the sum over both uses, and this sum is right.
 """
 
 # %%
 # Take :math:`y=x^2` at 3, where the derivative is 6. ``x.grad`` holds a running sum. It is
 # the :term:`accumulation` of the gradients from all calls since ``x.grad`` was last
-# emptied:
+# cleared:
 #
 # .. math::
 #
@@ -28,9 +28,9 @@ for _ in range(3):
     print(x.grad)
 
 # %%
-# If you empty ``x.grad`` between the calls, it holds 6 after each call.
+# If you clear ``x.grad`` between the calls, it holds 6 after each call.
 # :func:`torch.autograd.grad` *returns* its result and does not add it to ``x.grad``, so
-# there is nothing to empty:
+# there is nothing to clear:
 
 x.grad = None
 (x**2).backward()
@@ -74,8 +74,8 @@ optimizer.step()
 w.item()
 
 # %%
-# *optimizer.zero_grad() or model.zero_grad()?* The first empties the gradients of the
-# parameters that the optimizer was given, and the second empties the ``.grad`` of all
+# *optimizer.zero_grad() or model.zero_grad()?* The first clears the gradients of the
+# parameters that the optimizer was given, and the second clears the ``.grad`` of all
 # parameters of the model. If the optimizer has only some parameters of the model, the
 # gradients of the other parameters keep adding up. Here the optimizer has only the bias,
 # and so the gradient of the weight keeps adding up:

@@ -4,15 +4,16 @@ r"""
 My gradient is off by a factor of 2, N, -1 or 65536: where does it come from?
 =============================================================================
 
-You compare a gradient with your own formula, and the two differ by a factor. A factor of
-2 most often comes from a half that is in your formula but not in ``mse_loss``. A factor
-of N means a sum in place of a mean, −1 a wrong sign, and 65536 a loss scale that was
-never divided out. For any other factor, divide the gradient that you have by the gradient
-that you expect, entry by entry. If the quotient is the same number everywhere, it is a
-factor of the loss or of ``v``. If each row of the gradient with respect to the input has
-its own quotient, that quotient is the weight of the sample. If each column has its own
-quotient, that quotient comes from the scale of that input. If there is no pattern, you
-are differentiating a different function, or the same function at a different point.
+You compare a gradient with your own formula, and the two differ by a factor. A factor of 2
+most often comes from a half that is in your formula but not in ``mse_loss``. A factor of N,
+the number of samples, means a sum in place of a mean, −1 means a wrong sign, and 65536
+means a loss scale that was never divided out. For any other factor, divide the gradient
+that you have by the gradient that you expect, entry by entry. If the quotient is the same
+number everywhere, it is a factor of the loss or of ``v``. If each row of the gradient with
+respect to the input has its own quotient, that quotient is the weight of the sample. If
+each column has its own quotient, that quotient comes from the scale of that input. If there
+is no pattern, you are differentiating a different function, or the same function at a
+different point.
 """
 
 # %%
@@ -87,8 +88,9 @@ by_degree = torch.func.grad(lambda a: torch.deg2rad(a).sin())(angle)
 print(ratio(over_all, over_samples), "|", ratio(by_degree, torch.deg2rad(angle).cos()))
 
 # %%
-# A factor that grows from call to call comes from a ``.grad`` that nobody emptied. If you
-# divide by 2, only the gradient after the second call is right (:ref:`gradient-doubled`):
+# A factor that grows from call to call comes from a ``.grad`` that nobody cleared. If you
+# try to correct it by dividing by 2, only the gradient after the second call is right
+# (:ref:`gradient-doubled`):
 
 leaf = w.clone().requires_grad_()
 for _ in range(3):
@@ -96,9 +98,9 @@ for _ in range(3):
     print(ratio(leaf.grad), "| halved:", ratio(leaf.grad / 2))
 
 # %%
-# *Half of my formula, and only where i ≠ j.* Then your formula is for symmetric matrices
-# and changes :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with
-# respect to each entry by itself. Our example is :math:`u^\top Au`:
+# *Half of my formula, and only where i ≠ j.* Your formula is for symmetric matrices and
+# changes :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with respect to
+# each entry by itself. Our example is :math:`u^\top Au`:
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
@@ -112,7 +114,7 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # The gradient with respect to the *input* has a row for each sample. If each row has its
 # own factor, the factors come from ``v``, which may hold weights, a mask, or one over the
 # length of each sequence. If each column has its own factor, the factors come from the
-# scales of the inputs. If each column is normalised as :math:`z=(x-\mu)/\sigma`, the
+# scales of the inputs. If each column is normalized as :math:`z=(x-\mu)/\sigma`, the
 # gradient with respect to x is, column by column, the gradient with respect to z divided by
 # :math:`\sigma`. The first line of the output shows the factors of the rows, and whether
 # each row has only one factor. The second shows the same for the columns, where σ is 1, 10
@@ -136,9 +138,9 @@ print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 # What goes wrong
 # ---------------
 #
-# *No pattern at all.* Then the cause is not a factor. It may be a loss that broadcasts
-# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at a different point,
-# such as the weights after the optimizer step:
+# *No pattern at all.* In this case the cause is not a factor. It may be a loss that
+# broadcasts ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at a different
+# point, such as the weights after the optimizer step:
 
 
 def broadcast(w):

@@ -57,8 +57,8 @@ def gone(node):
 
 
 # %%
-# A walk through the :term:`computation graph` names all such nodes. Call it *before* the
-# line that fails:
+# A walk through the :term:`computation graph` names all such nodes. Call ``spent`` *before*
+# the line that fails:
 
 
 def spent(loss):
@@ -74,7 +74,7 @@ def spent(loss):
 spent(y)
 
 # %%
-# The names help you to find the line: ``PowBackward0`` belongs to a power, and
+# The names help you find the line: ``PowBackward0`` belongs to a power, and
 # ``ExpBackward0`` to a call of ``exp``. Whether this line stands in the loop or before it
 # tells you which cause you have.
 #
@@ -135,8 +135,8 @@ print(torch.allclose(a + b, together))
 #
 # *It fails on the second batch, never on the first.* Cause 3 has the same symptom. A
 # recurrent network hands its hidden state from one step to the next, and the state brings
-# the whole graph of the step before with it. That graph has been walked, and its values
-# are gone:
+# the whole graph of the step before with it. The backward pass has already gone through
+# that graph, and its values are gone:
 
 torch.manual_seed(0)  # the same weights on every build
 cell = torch.nn.RNNCell(2, 3)
@@ -165,10 +165,10 @@ except RuntimeError as error:
 # You want to keep the numbers of the state and to drop its graph, and ``detach()`` does
 # this. But if the state was computed from a parameter once, and you want to train this
 # parameter, ``detach`` stops it from learning, as Cause 3 shows. If the state is a tuple,
-# as in an LSTM, detach each part. The gradient then stops at the border between two
-# steps, which is called truncated backpropagation. Mind that ``detach()`` returns a new
-# tensor and leaves the old one as it is. If a helper such as ``repackage_hidden`` throws
-# away the tensor that ``detach()`` returns, nothing is cut:
+# as in an LSTM, detach each part. The gradient then stops at the border between two steps,
+# which is called truncated backpropagation. Note that ``detach()`` returns a new tensor and
+# leaves the old one as it is. If a helper such as ``repackage_hidden`` throws away the
+# tensor that ``detach()`` returns, nothing is cut:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -186,17 +186,17 @@ spent(cell(steps[0], state.detach()).sum())
 # computes the tensor into the loop, or from ``__init__`` to ``forward``, so that each
 # ``backward`` gets a fresh graph.
 #
-# A filter, a normalised weight, a penalty on the weights or a table of positions was
+# A filter, a normalized weight, a penalty on the weights or a table of positions was
 # computed from the weights once, before the loop or in the ``__init__`` of a module, and
 # each turn of the loop uses the result. The first ``backward`` frees the graph of this
-# result. ``retain_graph=True`` does not mend this. If the graph has saved a weight, as
-# the graph of a penalty has, the next error is about an edit in place (:ref:`in-place`).
-# If the graph has not saved one, there is no error, but the result keeps the value that
-# it had before the first step (:ref:`same-calls`). ``detach`` silences the message, too,
-# but it makes the result a constant, so the ``.grad`` of the parameter stays None.
-# Likewise, a total that you keep for the log should add up ``loss.item()``. If you add up
-# the losses themselves, the total holds on to every graph. Here ``scale`` is computed
-# once and used in two losses:
+# result. ``retain_graph=True`` does not help here. If the graph has saved a weight, as the
+# graph of a penalty has, the next error is about an in-place edit (:ref:`in-place`). If the
+# graph has not saved one, there is no error, but the result keeps the value that it had
+# before the first step (:ref:`same-calls`). ``detach`` silences the message, too, but it
+# makes the result a constant, so the ``.grad`` of the parameter stays None. Likewise, a
+# total that you keep for the log should add up ``loss.item()``. If you add up the losses
+# themselves, the total holds on to every graph. Here ``scale`` is computed once and used in
+# two losses:
 
 scale = w.exp()
 (scale * 1.0).sum().backward()

@@ -8,8 +8,8 @@ Your program asks for one of these flags, or you have seen both and wonder which
 need. They look alike but do different things. ``retain_graph=True`` keeps the graph that
 you have, so that you can call backward through it again. ``create_graph=True`` records a
 *new* graph, the graph of the gradient itself, so that you can differentiate the gradient.
-If you pass only ``create_graph=True``, the old graph is kept as well. Most training needs
-neither flag.
+If you pass only ``create_graph=True``, the old graph is kept as well. Most training loops
+need neither flag.
 """
 
 # %%
@@ -23,7 +23,7 @@ neither flag.
 # =========================================  =====================================
 #
 # We try the flags on :math:`y=x^3` at 2, where :math:`y'=3x^2=12`, :math:`y''=6x=12` and
-# :math:`y'''=6`. After each call we ask whether the gradient has a graph, and whether the
+# :math:`y'''=6`. After each call we check whether the gradient has a graph and whether the
 # graph of ``y`` is still there. If the graph is still there, a second call returns the
 # gradient again:
 
@@ -151,8 +151,8 @@ for _ in range(4):
 # %%
 # The second way is ``backward(create_graph=True)``, which warns of a reference cycle. Take
 # the warning seriously. The gradient in ``x.grad`` has a graph that leads back to ``x``,
-# and Python's garbage collector does not see this cycle. We ask whether a parameter
-# outlives the function that it was made in:
+# and Python's garbage collector does not see this cycle. We check whether a parameter
+# outlives the function in which it was created:
 
 import gc
 import warnings

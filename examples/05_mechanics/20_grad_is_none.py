@@ -6,10 +6,10 @@ Why is .grad None?
 
 You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
 means that no ``backward`` has written into this tensor since it was made, or since its
-``.grad`` was last emptied. There are five reasons for this: the tensor does not require a
-gradient, it is not a :term:`leaf`, the graph is cut on the way, the output does not use
-the tensor, or ``backward`` was told to leave the tensor out. This page goes through the
-five reasons, beginning with the one that is easiest to rule out.
+``.grad`` was last cleared. There are five reasons for this: the tensor does not require a
+gradient, it is not a :term:`leaf`, the graph is cut on the way, the output does not use the
+tensor, or ``backward`` was told to leave the tensor out. This page goes through the five
+reasons, beginning with the one that is easiest to rule out.
 """
 
 # %%
@@ -167,8 +167,8 @@ print(x.grad, w.grad, torch.autograd.grad((x**2).sum(), x), x.grad)
 #
 # *The output does not use x[0], so I expected None.* But ``.grad`` belongs to the whole
 # tensor. If any part of the tensor is used, ``.grad`` is there, with a zero for each entry
-# that has no influence. A tensor that is multiplied by 0, or that goes into a ReLU which is
-# off, is reached as well, and gets zeros. A zero was computed, whereas None says that
+# that has no influence. A tensor that is multiplied by 0, or that goes into an inactive
+# ReLU, is reached as well, and gets zeros. A zero was computed, whereas None says that
 # nothing arrived:
 
 x.grad = w.grad = None

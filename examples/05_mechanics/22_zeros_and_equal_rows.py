@@ -56,14 +56,15 @@ print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 # %%
 # *Every row of weight.grad is the same.* Row k of ``weight.grad`` is :math:`v_k^\top X`,
 # where :math:`v_k` is the column of ``v`` for unit k. So the rows are equal wherever each
-# unit gets the same ``v``, whatever the weights are. This happens if ``v`` is ones after
-# a single linear layer, even if all its weights differ. Equal rows do point to a mistake
-# if they appear in a hidden layer whose units started as twins, with the same weights in
-# and out. Twins get the same ``v``, and so they stay twins. If all weights start at 0,
-# the layers before the last get a gradient of zeros. The first output is the gradient for
-# ones after a single layer. Below it, one line for each of three initialisations says
-# whether the rows of the gradient are equal, whether the gradient has any nonzero entry,
-# and whether the rows of the weight are equal:
+# unit gets the same ``v``, whatever the weights are. This happens if you pass ones for
+# ``v`` at the output of a single linear layer, even if all the weights of the layer differ.
+# Equal rows do point to a mistake if they appear in a hidden layer whose units started as
+# twins, with the same incoming and outgoing weights. Twins get the same ``v``, and so they
+# stay twins. If all weights start at 0, the layers before the last get a gradient of zeros.
+# The first part of the output is the gradient of a single layer's weight for a ``v`` of
+# ones. Below it, one line for each of three initializations says whether the rows of the
+# gradient are equal, whether the gradient has any nonzero entry, and whether the rows of
+# the weight are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -84,12 +85,13 @@ for at in ("random", 0.5, 0.0):
 # All zero: the sum is constant
 # -----------------------------
 #
-# Some layers fix the sum of their outputs. Probabilities add up to 1, and the outputs of
-# LayerNorm and BatchNorm add up to 0. The derivative of a constant is 0. So a ``v`` of
-# ones gives 0, or something like 1e-8 because of rounding, where you hoped to see how
-# sensitive the outputs are. The table says whether J has an entry above 0.1, whether all
-# entries of the gradient are below 1e-5 if ``v`` is ones, and whether the gradient has an
-# entry above 0.1 if ``v`` is random:
+# Some layers fix the sum of their outputs. Probabilities add up to 1. Without learned
+# weights and biases, the outputs of LayerNorm add up to 0 over each sample, and those of
+# BatchNorm in training add up to 0 over the batch. The derivative of a constant is 0. So a
+# ``v`` of ones gives 0, or something like 1e-8 because of rounding, where you hoped to see
+# how sensitive the outputs are. The table says whether J has an entry above 0.1, whether
+# all entries of the gradient are below 1e-5 for a ``v`` of ones, and whether the gradient
+# has an entry above 0.1 for a random ``v``:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -129,17 +131,17 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A unit that is dead for one sample may be alive for others, and so may its neighbours.
-# Change what kills it: the scale of the inputs, the bias, or the activation, which may
-# become a ``leaky_relu``. Rounding needs another method (:ref:`discrete-choices`). The
-# zeros in the last two rows of the table are not mistakes, because for these losses there
-# is nothing left to learn.
+# A unit that is dead for one sample may be alive for others, and so may its neighbors.
+# Change what kills it: the scale of the inputs, the bias, or the activation, for example to
+# ``leaky_relu``. Rounding needs another method (:ref:`discrete-choices`). The zeros in the
+# last two rows of the table are not mistakes, because for these losses there is nothing
+# left to learn.
 #
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook on the output of each layer records the size
-# of the cotangent that arrives there (:ref:`hooks`):
+# In a deep model, watch the cotangent. A hook on the output of each layer records the
+# length of the cotangent that arrives there (:ref:`hooks`):
 
 
 def sizes(model, x):
@@ -154,7 +156,7 @@ def sizes(model, x):
 
 # %%
 # Here is a model whose second linear layer has a bias that kills all of its units. The list
-# shows the size of the cotangent at the output of each layer, and the backward pass goes
+# shows the length of the cotangent at the output of each layer, and the backward pass goes
 # through the layers from the bottom of the list to the top:
 
 layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)
@@ -166,7 +168,7 @@ for name, size in reversed(sizes(model, X).items()):
 
 # %%
 # A cotangent arrives at ``3 ReLU``, but only zeros leave it. The parameters before this
-# layer get zeros and not None, so an optimizer takes the zeros for gradients. The last
+# layer get zeros and not None, so an optimizer treats the zeros as gradients. The last
 # weight gets zeros, too, because its inputs are zeros. Only the last bias still learns:
 
 print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])

@@ -170,7 +170,7 @@ torch.autograd.backward([h, y], [torch.tensor(10.0), torch.tensor(1.0)])
 x.grad
 
 # %%
-# In the picture, each edge is labelled with the cotangent that comes back along it. No
+# In the picture, each edge is labeled with the cotangent that comes back along it. No
 # cotangent goes further than a leaf:
 
 import pullback.plot

@@ -5,10 +5,10 @@ What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
 You print a tensor, and see ``grad_fn=<AddBackward0>``. What does this name tell you, and
-what else can you ask the node? It is the name of a backward rule, namely the rule of the
-operation that made the tensor. The number at the end of the name is not a count: it
-distinguishes the rules that one operation has for different kinds of arguments. The
-attribute ``next_functions`` of the node says to which nodes it passes its results. The
+what else can you ask the node? ``AddBackward0`` is the name of a backward rule, namely the
+rule of the operation that made the tensor. The number at the end of the name is not a
+count: it distinguishes the rules that one operation has for different kinds of arguments.
+The attribute ``next_functions`` of the node says to which nodes it passes its results. The
 node does not hold a gradient.
 """
 
@@ -44,8 +44,8 @@ for name, t in made.items():
     print(f"{name:10}", t.grad_fn.name())
 
 # %%
-# *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which nothing
-# made. The graph is lost if a tensor that you computed from ``x`` has
+# *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which no
+# operation made. The graph is lost if a tensor that you computed from ``x`` has
 # ``requires_grad=False`` (:ref:`grad-is-none`).
 #
 # next_functions

@@ -51,9 +51,9 @@ for f in operations:
 # linear layer, or a convolution, which does not save its output either. An in-place ReLU
 # may not follow a sigmoid, because a sigmoid saves its output.
 #
-# If an edit makes ``backward`` raise, write ``y = y + 1`` instead of ``y += 1``. The sum
-# makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y < 1, 0,
-# y)`` makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
+# If an edit makes ``backward`` raise an error, write ``y = y + 1`` instead of ``y += 1``.
+# The sum makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y <
+# 1, 0, y)`` makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
 #
 # Edits that are not counted
 # --------------------------
@@ -148,8 +148,8 @@ slope
 #
 # ``optimizer.step()`` edits the weights in place. If you then call ``backward`` through a
 # graph that had saved the old weights, PyTorch raises an error. Before release 1.5 PyTorch
-# did not count this edit, and old GANs ran with wrong gradients. Compute every gradient
-# that needs this graph first, and call ``step`` afterwards:
+# did not count this edit, and old GANs ran with wrong gradients. First compute every
+# gradient that needs this graph, and only then call ``step``:
 
 net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -187,7 +187,7 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 
 # %%
 # Start from the line that anomaly mode names, follow the tensor through your program, and
-# print its ``_version`` until the number has grown. :ref:`which-line` shows how
+# print its ``_version`` at each stage until the number grows. :ref:`which-line` shows how
 # ``pullback.watch`` names the line of the edit for you.
 #
 # As a check, we compare the gradient after the edit through NumPy with the result of

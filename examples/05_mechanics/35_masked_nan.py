@@ -197,7 +197,7 @@ for name, t in {"r": r, "h": h}.items():
 r.sum().backward()
 
 # %%
-# Do not let a hook replace NaN by 0. The NaN goes away, but its cause stays.
+# Do not let a hook replace NaN with 0. The NaN goes away, but its cause stays.
 #
 # As a check, we compute the derivative of each kept entry separately, and compare it with
 # the gradients above. We also confirm that the double ``where`` leaves the value

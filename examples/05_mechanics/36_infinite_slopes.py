@@ -6,10 +6,10 @@ Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 
 You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
 huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, a
-power below 1 at 0, and a direction at the zero vector. There, PyTorch returns ``inf`` for
-some functions, a large number for others, and NaN or 0 for the rest. If there is another
-formula for the same quantity whose slope is finite, use that formula. If there is none,
-keep the point out of the computation.
+power with an exponent below 1 at 0, and a direction at the zero vector. There, PyTorch
+returns ``inf`` for some functions, a large number for others, and NaN or 0 for the rest. If
+there is another formula for the same quantity whose slope is finite, use that formula. If
+there is none, keep the point out of the computation.
 """
 
 # %%
@@ -152,8 +152,8 @@ print(f"{value:.4f}", gradient)
 # *I add eps, and the gradient is still enormous.* An ``eps`` that is added after the root
 # does not change the slope. If you add it inside the root, no slope is above
 # :math:`1/(2\sqrt\varepsilon)`, which is 500 here, and no value is off by more than
-# :math:`\sqrt\varepsilon`. For each of the two we print the slopes at 0, at 1e-9 and at
-# 1:
+# :math:`\sqrt\varepsilon`. For each of these two ways we print the slopes at 0, at 1e-9 and
+# at 1:
 
 for name, f in {
     "sqrt(x) + 1e-6": lambda x: (x.sqrt() + 1e-6).sum(),
@@ -164,15 +164,15 @@ for name, f in {
 # %%
 # *What about a product with a factor of 0?* The slope of ``prod`` with respect to one
 # factor is the product of the other factors, and it is right even if a factor is 0. If you
-# compute the same product with logarithms, backward divides by that 0:
+# compute the same product with logarithms, the backward pass divides by that 0:
 
 factors = [0.0, 2.0, 3.0]
 print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 
 # %%
-# As a check, we compare the slope of ``atan2`` with difference quotients in float64, also
-# at the two points where the formula with ``acos`` had no finite slope. The last assertion
-# is about the slope of 1e12, which a quotient with a larger step does not find:
+# As a check, we compare the slope of ``atan2`` with difference quotients in float64,
+# including the two points where the formula with ``acos`` had no finite slope. The last
+# assertion is about the slope of 1e12, which a quotient with a larger step does not find:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):
@@ -184,7 +184,7 @@ jump = ends["normalize(0)"][0](torch.tensor([h, 0.0])) / h
 assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
-# Bring :math:`x_0` towards 0. The slope of :math:`\sqrt{x_0}` grows without bound,
+# Bring :math:`x_0` toward 0. The slope of :math:`\sqrt{x_0}` grows without bound,
 # whereas the slope of the norm is never above 1. Which slopes do the root and the norm
 # have at the zero vector?
 

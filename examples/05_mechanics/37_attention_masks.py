@@ -31,17 +31,17 @@ at_masked, at_scores = torch.autograd.grad(p, (masked, scores), v)
 print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 
 # %%
-# In the first row, the two keys that are not masked have the slopes ±p(1 − p), and the
-# masked key has the slope 0. In the second row every entry is NaN. In the backward pass
-# ``masked_fill`` replaces this NaN by zeros, so that *these* scores get a harmless
-# gradient. But in an attention layer the values get NaN, because they are multiplied by the
-# row's probabilities. And if the ``-inf`` was added to the scores, the scores get NaN as
-# well.
+# In the first row, the two keys that are not masked have the slopes ±p(1 − p), where p is
+# the probability of the first key, and the masked key has the slope 0. In the second row
+# every entry is NaN. In the backward pass ``masked_fill`` replaces this NaN with zeros, so
+# that *these* scores get a harmless gradient. But in an attention layer the values get NaN,
+# because they are multiplied by the row's probabilities. And if the ``-inf`` was added to
+# the scores, the scores get NaN as well.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
 #
-# *My loss is finite, because I leave the padded sample out of it.* Then the
+# *My loss is finite, because I leave the padded sample out of it.* In that case the
 # :term:`cotangent` of this sample is 0, and 0 times NaN is NaN. Here the gradient is NaN in
 # all entries of the weight that makes queries, keys and values:
 
@@ -86,8 +86,8 @@ print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 # *With need_weights=False the NaN is gone.* With this option the layer calls
 # :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
 # which returns the value 0 and the gradient 0 for an empty row, as shown here on a CPU. The
-# last line of the output says that the gradient of the weight is the same as with the
-# opened mask:
+# last line of the output says that the gradient of the weight is the same as with the mask
+# that we opened for the empty row:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
@@ -99,7 +99,7 @@ print(torch.allclose(g_unweighted, g_opened, atol=1e-6))
 # What goes wrong
 # ---------------
 #
-# *The mask works the wrong way round.* ``True`` in the layer's ``key_padding_mask`` or
+# *The mask works the wrong way around.* ``True`` in the layer's ``key_padding_mask`` or
 # ``attn_mask`` leaves a key out. In the ``attn_mask`` of ``scaled_dot_product_attention``,
 # ``True`` lets the key in. For each key we print whether it gets a probability above 0 from
 # the layer, first with ``keep`` for the mask and then with its opposite:
@@ -109,11 +109,11 @@ for mask in (keep[:1], ~keep[:1]):
     print((weights[0, 0] > 0).tolist())
 
 # %%
-# *I multiply the scores by the mask.* But a score of 0 is still a score, and the masked key
-# gets a share of the attention. *I multiply the probabilities by the mask.* Then the
-# probabilities do not add up to 1, and the masked key still gets a gradient through the sum
-# in the denominator. Each line of the output shows the probabilities, and the gradient of
-# the first one:
+# *I multiply the scores by the mask.* A score of 0 is still a score, and the masked key
+# gets a share of the attention. *I multiply the probabilities by the mask.* In that case
+# they no longer add up to 1, and the masked key still gets a gradient through the sum in
+# the denominator. Each line of the output shows the probabilities, and the gradient of the
+# first one:
 
 row, seen = scores[0], keep[0]
 ways = {

@@ -5,7 +5,7 @@ My loss became NaN: how do I find where it began?
 =================================================
 
 The training went well for some steps, and now the loss is NaN. Keep the weights and the
-batch from *before* the step. Then ask whether the loss is finite. If the loss is not
+batch from *before* the step. Then check whether the loss is finite. If the loss is not
 finite, forward hooks name the first module whose output is not finite. If the loss is
 finite, look at the gradients before the step: hooks on the modules' outputs name the
 module, and anomaly mode names the operation. The weights become NaN last of all, and they
@@ -104,10 +104,10 @@ def replay(name):
 # If the loss is not finite: forward hooks
 # ----------------------------------------
 #
-# For each module we ask whether everything that it is given is finite, and whether
+# For each module we check whether everything that it is given is finite, and whether
 # everything that it makes is finite, too. Look for the first line of the output that has a
 # True followed by a False. It names the module and, at its end, the rows of the batch that
-# are not finite. Here these are module 2 and row 2:
+# are not finite. Here it names module 2 and row 2:
 
 
 def look_forward(name, module, given, made):
@@ -150,11 +150,11 @@ watch(model, look_backward)(batch).mean().backward()
 # %%
 # Anomaly mode names the operation itself, and its warning shows the line of the *forward*
 # pass that called this operation. Here the operation is the square: in its backward rule,
-# the infinity that comes from the root is multiplied by 0. As here, the operation that is
-# named need not be the cause. It is only the first one whose backward pass returns a NaN.
-# The infinity came from the root, whose backward pass ran right before. So look also at
-# the neighbouring operations, for a root, a logarithm, a norm or a division at 0. Anomaly
-# mode is slow, so use it only for the replay, around both passes:
+# the infinity that comes from the root is multiplied by 0. As this example shows, the
+# operation that is named need not be the cause. It is only the first one whose backward
+# pass returns a NaN. The infinity came from the root, whose backward pass ran right before.
+# So also look at the neighboring operations, for a root, a logarithm, a norm or a division
+# at 0. Anomaly mode is slow, so use it only for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -174,13 +174,13 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # (:ref:`masked-nan`). *A run with a loss scale has infinite gradients now and then.* This
 # is as it should be: ``GradScaler`` tries large scales, and if a scale is too large, it
 # skips the step and lowers the scale (:ref:`grad-scaler-order`). *You want to stop before
-# the weights are spoilt.* ``clip_grad_norm_(params, 1.0, error_if_nonfinite=True)``
-# raises an error if the norm of the gradients is not finite, and so the step is never
-# taken. Without this option, clipping turns every gradient into NaN or 0
-# (:ref:`clip-and-nan`).
+# the weights are spoiled.* ``clip_grad_norm_(params, 1.0, error_if_nonfinite=True)`` raises
+# an error if the norm of the gradients is not finite, and so the step is never taken.
+# Without this option, clipping turns every gradient into NaN or 0 (:ref:`clip-and-nan`).
 #
-# As a check, we mend the module ``Length``. Its slope is infinite only at the row of zeros.
-# With ``vector_norm``, whose slope at zeros is 0, the network trains on all three batches:
+# As a check, we repair the module ``Length``. Its slope is infinite only at the row of
+# zeros. With ``vector_norm``, whose slope at zeros is 0, the network trains on all three
+# batches:
 
 mended = networks["Length"]
 mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)

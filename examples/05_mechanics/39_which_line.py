@@ -40,7 +40,7 @@ except RuntimeError:
 line_of(seen[0])
 
 # %%
-# The commonest form of this error is an ``optimizer.step()`` between two calls of
+# The most common form of this error is an ``optimizer.step()`` between two calls of
 # ``backward``. The finding calls the parameter by the name that it has in the module:
 
 network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))

@@ -36,7 +36,7 @@ for f in (torch.relu, torch.abs, F.leaky_relu, F.elu, F.softplus):
 
 # %%
 # Where the slopes from the left and from the right agree, as for ``elu`` and ``softplus``,
-# there is no kink. Functions with steps are flat wherever they have a derivative. PyTorch's
+# there is no kink. Step functions are flat wherever they have a derivative. PyTorch's
 # gradient is 0 at the step, too, although a difference quotient across the step grows as
 # ``1 / h``. To show this, we print the slopes for two values of h:
 
@@ -82,8 +82,8 @@ title = ax.set_title("relu, and for each formula the line with its slope at 0")
 #
 # If two entries tie for the maximum, the gradient of 1 may be shared between them, or one
 # of them may get all of it. ``max()`` and ``amax`` share the gradient. ``max(dim)``,
-# ``sort`` and pooling take the maximum from one index, so the whole 1 goes to that index.
-# If ties are likely, reduce with ``amax``:
+# ``sort`` and max pooling take the maximum from one index, so the whole gradient of 1 goes
+# to that index. If ties are likely, reduce with ``amax``:
 
 ties = {
     "max()": lambda x: x.max(),
@@ -108,8 +108,8 @@ slopes(lambda x: torch.relu(x) - torch.relu(-x))
 
 # %%
 # At a kink, ``gradcheck`` compares the convention with a central difference, which is the
-# mean of the two slopes. So it reports a mistake where there is none. Check your function
-# beside the kink:
+# mean of the two slopes. So it reports a mistake where there is none, unless the convention
+# happens to be this mean. Check your function away from the kink:
 
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
 try:
@@ -134,9 +134,9 @@ print(built_in, spelled_out)
 #
 # The gradient of ``round`` is 0, so the loss ``(3 * round(x) - 12) ** 2`` never moves x.
 # The straight-through estimator rounds in the forward pass, and in the backward pass it
-# passes ``v`` on as if :math:`y=x`. The gradient that results is not the derivative of
-# the function, but a training that follows it finds 4. *Is this the same as a Function
-# that rounds and returns grad_output?* Yes, in value and gradient:
+# passes ``v`` on as if :math:`y=x`. The resulting gradient is not the derivative of the
+# function, but gradient descent with it finds 4. *Is this the same as a Function that
+# rounds and returns grad_output?* Yes, in value and gradient:
 
 
 def through(x):

@@ -15,8 +15,8 @@ one.
 """
 
 # %%
-# ``x`` has shape ``(3,)``. For each operation we sum the result, so that ``v`` is ones,
-# and print the gradient, or why there is none:
+# ``x`` has shape ``(3,)``. For each operation we sum the result, so that ones arrive at it
+# as ``v``, and print the gradient, or why there is none:
 
 import torch
 
@@ -166,13 +166,13 @@ print(str(caught[0].message).splitlines()[0])
 # What goes wrong
 # ---------------
 #
-# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* A
-# count has no graph. So use a soft count. Replace the step at :math:`t` by a sigmoid, which
-# has a slope with respect to t as well. Replace a bin by a bump, and use cross-entropy in
-# place of the accuracy. The first line of the output is for the threshold. It says whether
-# the hard count requires a gradient, and shows the soft count and its gradients with
-# respect to x and t. The second line shows the soft counts of three bins, and the gradient
-# of the last of them:
+# *I minimize the number of mistakes, and nothing moves; my threshold t is not learned.* A
+# count has no graph. So use a soft count. Replace the step at :math:`t` with a sigmoid,
+# which has a slope with respect to t as well. Replace a bin with a bump, and use
+# cross-entropy in place of the accuracy. The first line of the output is for the threshold.
+# It says whether the hard count requires a gradient, and shows the soft count and its
+# gradients with respect to x and t. The second line shows the soft counts of three bins,
+# and the gradient of the last of them:
 
 tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
 soft = ((x - t) / tau).sigmoid().sum()
@@ -186,11 +186,11 @@ print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 # With a small τ the soft count is closer to the true count, but it has a slope only near
 # the steps.
 #
-# *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with
-# a goal. If the jump lies on the short way between the two angles, the loss pulls the
-# angle the long way round. Compare sine and cosine instead, which have no jump. From 359°
-# to 1° it is two degrees upwards, and so the gradient should be negative. Here is the
-# sign of the gradient with each loss:
+# *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with a
+# goal. If the jump lies on the short way between the two angles, the loss pulls the angle
+# the long way around. Compare sine and cosine instead, which have no jump. From 359° to 1°
+# it is two degrees upward, and so the gradient should be negative. Here is the sign of the
+# gradient with each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2

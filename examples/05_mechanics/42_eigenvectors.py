@@ -45,7 +45,7 @@ print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 # %%
 # No number would be right in place of the NaN. Every vector in the plane of the two equal
 # eigenvalues is an eigenvector, and when you change A slightly, the direction of the change
-# decides which of them ``eigh`` returns. We change A by a hundred-millionth in two
+# determines which of them ``eigh`` returns. We change A by a hundred-millionth in two
 # different directions, and look at the first eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
@@ -53,11 +53,11 @@ for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is correct, but huge. We
-# differentiate the product of the two entries of an eigenvector, because this product
-# does not depend on the sign of the vector. Each line of the output shows the gap, then
-# the norm of the gradient of this product, which grows as one over the gap, and then the
-# norm of the gradient of the eigenvalue, which stays at 1:
+# *Mine are not equal, only close.* In that case the gradient is correct, but huge. We
+# differentiate the product of the two entries of an eigenvector, because this product does
+# not depend on the sign of the vector. Each line of the output shows the gap, then the norm
+# of the gradient of this product, which grows as one over the gap, and then the norm of the
+# gradient of the eigenvalue, which stays at 1:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -87,11 +87,11 @@ def of_exponential(A):
 [bool(gradient(f, A).isnan().all()) for f in (of_third, of_exponential)]
 
 # %%
-# *My matrix is not square.* Then a single singular value of 0 is enough to give NaN: each
-# row or column that the matrix lacks to be square counts as another singular value of 0.
-# Here the singular values are 2 and 0. We differentiate the singular vector that belongs to
-# the singular value 2, for a matrix with two columns and either two or three rows, and
-# print whether the gradient contains NaN:
+# *My matrix is not square.* In that case a single singular value of 0 is enough to give
+# NaN: each row or column that is missing from a square matrix counts as another singular
+# value of 0. Here the singular values are 2 and 0. We differentiate the singular vector
+# that belongs to the singular value 2, for a matrix with two columns and either two or
+# three rows, and print whether the gradient contains NaN:
 
 for rows in (2, 3):
     B = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])[:rows].requires_grad_()
@@ -142,11 +142,12 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # What does not help
 # ------------------
 #
-# *I set 1/0 to 0 in my own backward.* Then the entries of Q that belong to a pair of equal
-# values are 0. These zeros are right for the projector, but wrong for the exponential, as
-# the first line of the output shows. *I add noise to the diagonal.* If you add too much,
-# you change A, and if you add too little, the gap has too few correct digits left. Of the
-# three amounts below, only the middle one gets all entries right to within 0.001:
+# *I set 1/0 to 0 in my own backward.* In such a backward, the entries of Q that belong to a
+# pair of equal values are 0. These zeros are right for the projector, but wrong for the
+# exponential, as the first line of the output shows. *I add noise to the diagonal.* If you
+# add too much, you change A, and if you add too little, the gap has too few correct digits
+# left. Of the three amounts below, only the middle one gets all entries right to within
+# 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))

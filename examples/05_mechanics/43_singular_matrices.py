@@ -32,7 +32,7 @@ torch.autograd.grad(torch.det(A), A)[0] + 0.0
 
 # %%
 # You get zeros, and no warning. The formula :math:`\det(A)\,A^{-\top}` is
-# :math:`0\cdot\infty` here, and torch replaces the pivot that is zero by a small number.
+# :math:`0\cdot\infty` here, and torch replaces the pivot that is zero with a small number.
 # :term:`Forward mode <forward mode>` does no better: before torch 2.15 it gives 0, and from
 # torch 2.15 on it raises an error (:ref:`version-notes`). If the backward pass is recorded,
 # as with ``create_graph=True`` or in :func:`torch.func.grad`, torch uses a different
@@ -43,11 +43,11 @@ torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decima
 # %%
 # In place of each singular value, that formula has the product of all the others, and so it
 # works for any rank. The derivative of that formula goes through an SVD
-# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Then
-# rounding has left a determinant that is not quite 0. For each of fifty matrices of rank 1
-# we ask whether det is exactly 0, and whether the gradient is right. Two pairs of answers
-# occur: whenever det was exactly 0, the gradient was wrong, and whenever it was not, the
-# gradient was right:
+# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Rounding
+# has left a determinant that is not quite 0. For each of fifty matrices of rank 1 we check
+# whether det is exactly 0, and whether the gradient is right. Two pairs of answers occur:
+# whenever det was exactly 0, the gradient was wrong, and whenever it was not, the gradient
+# was right:
 
 
 def cofactors(A):
@@ -154,11 +154,12 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 #
 # ``matrix_rank`` returns a count, and a count has no graph. ``pinv`` jumps where the rank
 # changes, and its gradient jumps, too. People often use the sum of the singular values in
-# place of the rank. This sum has a slope of size 1 with respect to each singular value,
-# with a kink at 0. Here the singular values are 1 and e. After the first line, which is
-# about the rank, each line of the output starts with e. The second number is the gradient
-# of the sum of the pseudoinverse with respect to the entry e. This gradient is −1e8 for a
-# small e, and 0 when e is 0. The list holds the slopes of the sum of the singular values:
+# place of the rank. This sum has the slope 1 with respect to each singular value, and a
+# kink where one of them is 0. Here the singular values are 1 and e. After the first line,
+# which is about the rank, each line of the output starts with e. The second number is the
+# gradient of the sum of the pseudoinverse with respect to the entry e. This gradient is
+# −1e8 for a small e, and 0 when e is 0. The list holds the slopes of the sum of the
+# singular values:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):

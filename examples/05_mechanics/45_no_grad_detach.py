@@ -110,10 +110,10 @@ for block in (torch.no_grad, torch.inference_mode):
 # ``test`` or ``predict``. These three methods run under ``inference_mode``, unless the
 # Trainer was made with ``inference_mode=False``. The validation inside ``fit`` runs under
 # ``no_grad`` (``training_epoch_loop.py`` passes ``inference_mode=False``), and so
-# ``enable_grad`` is enough there. In ``validate``, ``test`` and ``predict``, if they run
-# under ``inference_mode``, switch this mode off around the computation of the forces, and
-# clone the tensors that were made under ``inference_mode``, because such tensors may not
-# require a gradient:
+# ``enable_grad`` is enough there. If ``validate``, ``test`` or ``predict`` runs under
+# ``inference_mode``, switch this mode off around the computation of the forces, and clone
+# the tensors that were made under ``inference_mode``, because such tensors may not require
+# a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)

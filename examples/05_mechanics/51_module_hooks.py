@@ -14,10 +14,10 @@ the hook returns replaces the inputs' cotangents, but not the gradient of any we
 """
 
 # %%
-# Our layer maps shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, and v = 1. ``to_x``,
-# which is usually called ``grad_input``, is a tuple with an entry for every positional
-# argument. ``from_y``, which is usually called ``grad_output``, is a tuple with an entry
-# for every output:
+# Our layer maps shape ``(1, 2)`` to ``(1, 1)``. Both of its weights are 3, and ``v`` is 1.
+# ``to_x``, which is usually called ``grad_input``, is a tuple with an entry for every
+# positional argument. ``from_y``, which is usually called ``grad_output``, is a tuple with
+# an entry for every output:
 
 import warnings
 
@@ -68,7 +68,7 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 # *grad_input has a None in the middle.* There is an entry for every positional argument.
 # The entry of an argument that is not a tensor, such as a number or a flag, is None, even
 # if all tensors beside it have a gradient. The weights have no entry: you find their
-# gradients in ``weight.grad`` after ``backward``. And ``grad_output`` is given in any case:
+# gradients in ``weight.grad`` after ``backward``. And ``grad_output`` is always given:
 
 
 class Times(nn.Module):
@@ -94,13 +94,13 @@ for after in (nn.ReLU(inplace=True), nn.ReLU(inplace=False)):
         print(after, str(error).partition(". ")[0])
 
 # %%
-# *My hook is not called.* Then the layer is frozen and its input is data, or the forward
+# *My hook is not called.* Perhaps the layer is frozen and its input is data, or the forward
 # pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases the
-# layer has no backward. A compiled function does not call a hook that was registered later,
-# either (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of :mod:`torch.func`
-# refuse a module that has a hook (:ref:`same-or-not`), whereas ``vmap`` alone runs the
-# module, never calls the hook, and gives no message. Here the layer is frozen, and its
-# output needs no gradient:
+# layer has no backward pass. Nor does a compiled function call a hook that was registered
+# after its first call (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of
+# :mod:`torch.func` refuse a module that has a hook (:ref:`same-or-not`), whereas ``vmap``
+# alone runs the module, never calls the hook, and gives no message. Here the layer is
+# frozen, and its output needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)
@@ -177,8 +177,8 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *My module is called twice.* Then its hook is called twice as well, first for the later
-# call to the module:
+# *My module is called twice.* In that case its hook is called twice as well, first for the
+# later call to the module:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))
@@ -192,10 +192,10 @@ print(order[0], len(order))
 #
 # *My pack hook turns tensors into arrays: is double backward still right?* Yes. A pack
 # hook says what is stored in place of a :term:`saved tensor`, and the unpack hook turns
-# this back into a tensor. Autograd uses the tensor that the unpack hook returns, also in
-# the graph of the first derivative. But if your hook rounds the saved tensors, the
-# derivatives contain this rounding, too. For :math:`\sum e^{2x}` the second derivative,
-# divided by :math:`e^{2x}`, is 4:
+# this back into a tensor. Autograd uses the tensor that the unpack hook returns, and it
+# does so in the graph of the first derivative as well. But if your hook rounds the saved
+# tensors, the derivatives contain this rounding, too. For :math:`\sum e^{2x}` the second
+# derivative, divided by :math:`e^{2x}`, is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}

@@ -142,9 +142,9 @@ torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
 print(x.grad)
 
 # %%
-# *Which gradient do I get after an edit in place?* The tensor itself then stands for its
-# new value. An edge that was taken before the edit stands for the old value. Here ``h`` is
-# doubled, and :math:`y=4h`:
+# *Which gradient do I get after an edit in place?* After the edit the tensor itself stands
+# for its new value. An edge that was taken before the edit stands for the old value. Here
+# ``h`` is doubled, and :math:`y=4h`:
 
 h = 3 * x
 before = get_gradient_edge(h)
@@ -166,10 +166,10 @@ for attempt in (
         print(error)
 
 # %%
-# As a check, we compare the results with forward derivatives. The two halves form a
-# chain, whose factor is :math:`4\cdot3`. The gradient with respect to the old ``h`` is
-# twice the gradient with respect to the new ``h``. And the gradients of the two roots add
-# up:
+# As a check, we compare the results with derivatives from :term:`forward mode`. The two
+# halves form a chain, whose factor is :math:`4\cdot3`. The gradient with respect to the old
+# ``h`` is twice the gradient with respect to the new ``h``. And the gradients of the two
+# roots add up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))

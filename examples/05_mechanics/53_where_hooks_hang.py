@@ -1,24 +1,24 @@
 r"""
 .. _where-hooks-hang:
 
-My hook runs too often, never, or on another gradient: where does it hang?
-==========================================================================
+My hook runs too often, never, or on another gradient: where is it attached?
+============================================================================
 
-You registered a hook, and it runs too often or never, or shows a gradient that you did
-not expect. The reason is the place where the hook hangs. A hook on a parameter or a
+You registered a hook, and it runs too often or never, or shows a gradient that you did not
+expect. The reason is the place where the hook is attached. A hook on a parameter or a
 module stays until you call ``remove()`` on its handle, and it runs once for each time you
 registered it. A hook on a result goes away with the graph. If the result is edited in
 place, and the edit is recorded, the hook stays with the value from before the edit. Under
-``DistributedDataParallel`` a parameter's hook sees the gradient of its own process,
-before the average.
+``DistributedDataParallel`` a parameter's hook sees the gradient of its own process, before
+the average.
 """
 
 # %%
 # ``w`` is a parameter of shape ``(1,)``, and ``y = 3 * w`` is a result, which is made again
-# in each step. *My hook runs more often with every step.* Then you register the hook inside
-# the loop, and a parameter keeps all hooks that you have registered on it. When a result is
-# freed, its hook goes with it. For each of three steps we print how often the hooks of
-# ``w`` ran, and how often the hook of ``y`` ran:
+# in each step. *My hook runs more often with every step.* You are registering the hook
+# inside the loop, and a parameter keeps every hook that you register on it. A result, in
+# contrast, takes its hook along when it is freed. For each of three steps we print how
+# often the hooks of ``w`` ran, and how often the hook of ``y`` ran:
 
 import torch
 from torch import nn
@@ -36,7 +36,8 @@ for _ in range(3):
 # %%
 # So register the hook before the loop. Or use the handle in a ``with`` block, which removes
 # the hook at its end. In the first of these two steps ``w`` has four hooks. In the second
-# it has the three from above, because the fourth was removed at the end of its block:
+# it has the three from the loop above, because the fourth was removed at the end of its
+# block:
 
 for block in (True, False):
     if block:
@@ -51,10 +52,10 @@ for block in (True, False):
 # A hook that is never called
 # ---------------------------
 #
-# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on
-# that node*, which you can reach by ``w.view_as(w).grad_fn.next_functions[0][0]`` or by
-# an edge. When there is no graph, nothing but your own variable keeps this node alive. If
-# you let the node go, the next graph makes another node, which has no hooks. For each of
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I registered a hook
+# on that node.* You can reach the node by ``w.view_as(w).grad_fn.next_functions[0][0]`` or
+# by an edge. When there is no graph, nothing but your own variable keeps this node alive.
+# If you let the node go, the next graph makes another node, which has no hooks. For each of
 # the two cases, the output says whether the node was kept, and how often the hook ran:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
@@ -69,12 +70,12 @@ for kept in (True, False):
     print(kept, len(runs))
 
 # %%
-# A hook from ``w.register_post_accumulate_grad_hook`` runs at the same point, after the
-# addition, but it hangs on the tensor itself, so you need not keep any node. *What
-# becomes of hooks after torch.compile?* If a module was compiled and called before you
-# register a hook on it, the hook is ignored (:ref:`error-hook-after-compile`).
-# :ref:`module-hooks` has other reasons why the hook of a module does not run. The hooks
-# of the module's parameters run, because leaves are not part of the compiled code:
+# A hook registered with ``w.register_post_accumulate_grad_hook`` runs at the same point,
+# after the addition, but it is attached to the tensor itself, so you need not keep any
+# node. *What becomes of hooks after torch.compile?* If a module was compiled and called
+# before you register a hook on it, the hook is ignored (:ref:`error-hook-after-compile`).
+# :ref:`module-hooks` has other reasons why the hook of a module does not run. The hooks of
+# the module's parameters run, because leaves are not part of the compiled code:
 
 layer, runs = nn.Linear(1, 1), []
 compiled = torch.compile(layer, backend="aot_eager")
@@ -90,9 +91,9 @@ print(runs)
 # ----------------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
-# recorded, the hook stays with the value from before the edit, while ``retain_grad`` moves
-# on to the new value. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to
-# the new ``h`` is 4, and the slope with respect to the old ``h`` is 8:
+# recorded, the hook stays with the value from before the edit, whereas ``retain_grad``
+# moves on to the new value. Here ``h`` is doubled, and ``y = 4 * h``. The slope with
+# respect to the new ``h`` is 4, and the slope with respect to the old ``h`` is 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x
@@ -139,10 +140,11 @@ print(seen, weight.grad.item())
 # %%
 # To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or write a
 # communication hook as above. *With a checkpoint my hook runs twice.* Take a layer that is
-# used inside and outside a checkpoint. With the old variant of checkpointing, which calls
-# ``backward`` inside ``backward``, the layer gets its gradient in two parts, and with the
-# new variant it gets its gradient in a single part. For the old variant and then for the
-# new one we print the number of calls, and whether the parts add up:
+# used inside and outside a checkpoint. With the old variant of checkpointing
+# (``use_reentrant=True``), which calls ``backward`` inside ``backward``, the layer gets its
+# gradient in two parts. With the new variant (``use_reentrant=False``) it gets its gradient
+# in one. For the old variant and then for the new one we print the number of calls, and
+# whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 
@@ -158,12 +160,11 @@ for old in (True, False):
 # ----------------------
 #
 # The hooks on :term:`saved tensors <saved tensor>` are a pair of functions. The first,
-# ``pack``, runs each time that a tensor is saved, so it runs twice for an ``x`` that two
+# ``pack``, runs each time a tensor is saved, so it runs twice for an ``x`` that two
 # operations save. The second, ``unpack``, runs whenever a backward pass needs the tensor,
-# and here two backward passes need it. So ``unpack`` must return the same tensor each
-# time. The engine decides the order of these calls. Here it unpacks the tensor with the
-# number 2 before the tensor with the number 3. PyTorch refuses an in-place edit in
-# ``pack``:
+# and here two backward passes need it. So ``unpack`` must return the same tensor each time.
+# The engine decides the order of these calls. Here it unpacks the tensor with the number 2
+# before the tensor with the number 3. PyTorch refuses an in-place edit in ``pack``:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)

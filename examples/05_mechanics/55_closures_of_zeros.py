@@ -116,7 +116,7 @@ print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point)
 
 # %%
 # With ``strict=True`` you get an error for a function such as ``by_numbers``. The error
-# tells you of the fault but does not mend it. If only one factor is a plain number, as in
+# tells you of the fault but does not repair it. If only one factor is a plain number, as in
 # the last row of the table, there is no error. :ref:`answers-torch-tensor-cuts` has more
 # calls that keep only the numbers, and :ref:`error-tensor-to-scalar` explains the warning
 # that torch gives for some of them.
@@ -175,9 +175,9 @@ for flag in ({"allow_unused": True}, {"materialize_grads": True}):
 print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
-# *I pass allow_unused=True, and it still raises.* The flag allows an input that y does not
-# use. It does not allow an input that requires no gradient. So pass only the inputs that
-# require one:
+# *I pass allow_unused=True, and I still get an error.* The flag allows an input that y does
+# not use. It does not allow an input that requires no gradient. So pass only the inputs
+# that require one:
 
 constant = torch.tensor(5.0)
 try:
@@ -218,10 +218,10 @@ print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
 bodies["earlier y"](x).requires_grad
 
 # %%
-# A check that needs only torch is to move x, and to see whether y changes as the gradient
-# says. The *earlier y* passes this check, because it does not change at all. In that case
-# the function is wrong, and not its derivative. It is worth running the check on every
-# function that you did not write yourself:
+# A check that needs only torch is to change x a little, and to see whether y changes as the
+# gradient says. The *earlier y* passes this check, because it does not change at all. In
+# that case the function is wrong, and not its derivative. It is worth running the check on
+# every function that you did not write yourself:
 
 
 def agrees(f, x, h=1e-3):

@@ -13,9 +13,9 @@ it gives.
 """
 
 # %%
-# We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
-# :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``. It also refuses a
-# single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
+# We first look at what *does* raise an error. Let :math:`y=x^2` at ``x = [1, 2]``, so that
+# the :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``. It also
+# refuses a single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
 
 from copy import deepcopy
 
@@ -36,7 +36,7 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
 # list of outputs. PyTorch drops the rest of the list, whatever shapes it holds. If the two
 # lists come from different places in your program, zip them with ``strict=True``, which
-# raises an error. ``grad`` itself raises none:
+# raises an error if their lengths differ. ``grad`` itself raises none:
 
 torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 
@@ -61,7 +61,7 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 # PyTorch compares the shape of ``v`` with the shape of ``y``. It does not know which
 # shape your loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape
 # ``(B,)`` gives a tensor of shape ``(B, B)``, which holds the difference between every
-# output and every target. The mean of its squares pulls all outputs towards the mean of
+# output and every target. The mean of its squares pulls all outputs toward the mean of
 # the targets. The outputs below equal their targets, so the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
@@ -150,7 +150,7 @@ print(to_b, v)
 # A model in the other mode
 # -------------------------
 #
-# In ``train()`` mode, batch normalisation removes the mean that each feature has over the
+# In ``train()`` mode, batch normalization removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
 # mode this gradient is not 0. No error or warning tells you that the model was in the other
 # mode:

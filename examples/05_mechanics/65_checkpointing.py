@@ -66,8 +66,8 @@ def all_in_one(x, old=False):
 
 # %%
 # For each way we print the bytes that are kept between the forward pass and ``backward``,
-# and the number of block runs in the forward pass and ``backward`` together. ``plain`` is
-# the way without checkpoints. It keeps x and the outputs of the eight ``Tanh`` layers,
+# and how many times a block runs in the forward pass and ``backward`` together. ``plain``
+# is the way without checkpoints. It keeps x and the outputs of the eight ``Tanh`` layers,
 # which makes nine tensors:
 
 runs, products = [], {}

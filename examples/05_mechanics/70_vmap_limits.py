@@ -115,9 +115,9 @@ print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 # %%
 # *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
 # running statistics, which are tensors from outside the function. You can use the
-# statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps no
-# running statistics, and always normalises with the statistics of the batch. Note that the
-# two remedies give two different functions, with different slopes:
+# statistics as they are, with ``eval()``. Or you can replace the layer with one that keeps
+# no running statistics, and always normalizes with the statistics of the batch. Note that
+# the two remedies give two different functions, with different slopes:
 
 for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):
     mend()
@@ -194,7 +194,7 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 # ----------
 #
 # :ref:`batched-v` shows how to pass many ``v`` in one call. :ref:`per-sample-gradients` is
-# the commonest use of ``vmap``, and :ref:`functional-buffers` shows how to run several
+# the most common use of ``vmap``, and :ref:`functional-buffers` shows how to run several
 # models side by side. :ref:`function-under-transforms` is about your own Functions under
 # ``vmap``.
 #

@@ -34,10 +34,10 @@ for product in (torch.sparse.mm, torch.matmul):
     print(of_s.layout, of_s.to_dense().tolist(), of_w.tolist())
 
 # %%
-# *My matrix has a million entries, of which it stores a thousand.* Then ``@`` makes a dense
-# gradient with a million entries, and SGD refuses the step, as you can see for our small S.
-# Use ``torch.sparse.mm``. Alternatively, make the tensor of *values* the leaf. Then there
-# is no doubt which entries are variables:
+# *My matrix has a million entries, of which it stores a thousand.* For such a matrix ``@``
+# makes a dense gradient with a million entries, and SGD refuses the step, as you can see
+# for our small S. Use ``torch.sparse.mm``. Alternatively, make the tensor of *values* the
+# leaf. Then there is no doubt which entries are variables:
 
 (S @ W).backward(v)
 try:

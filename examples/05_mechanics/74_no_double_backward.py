@@ -6,15 +6,15 @@ Which operations have no second derivative, and what do I use instead?
 
 You differentiate a gradient, and PyTorch says that the second backward is not implemented.
 This happens with fused operations, such as attention, ``embedding_bag``, ``ctc_loss``, or
-an RNN in cuDNN. Their backward is a single kernel, and PyTorch has no rule for the
+an RNN in cuDNN. Their backward pass is a single kernel, and PyTorch has no rule for the
 derivative of this kernel. If you build the same function from plain operations, it has all
 derivatives. You have to make this choice in the *forward* pass.
 """
 
 # %%
-# A second derivative goes backward through the backward (:term:`double backward`). For x of
-# shape ``(4, 3)``, the function below computes the derivative of :math:`u^\top\nabla f`,
-# which is :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
+# A second derivative goes backward through the backward pass (:term:`double backward`). For
+# x of shape ``(4, 3)``, the function below computes the derivative of :math:`u^\top\nabla
+# f`, which is :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
 
 import torch
 from torch import nn
@@ -35,8 +35,8 @@ def product(f, x):  # H u
 
 # %%
 # Here are some operations without a second derivative, and the error that each of them
-# raises in the second backward. It does not help to allow the kernel ``MATH`` if ``FLASH``
-# is allowed as well, because PyTorch prefers ``FLASH``:
+# raises in the second backward pass. It does not help to allow the kernel ``MATH`` if
+# ``FLASH`` is allowed as well, because PyTorch prefers ``FLASH``:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
@@ -85,8 +85,8 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *Large batches have a second derivative, but a small one raises.* This was so with
-# ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist`` compute the
+# *Large batches have a second derivative, but a small one raises an error.* This was so
+# with ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist`` compute the
 # distances by matrix products, it has a second derivative on every release that was tried,
 # and this derivative is right where no two of the points coincide:
 

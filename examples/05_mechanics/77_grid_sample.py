@@ -6,18 +6,18 @@ The gradient with respect to coordinates: grid_sample, rendering, deformable lay
 
 You read an image at positions that should be learned, and these positions do not move, or
 only a little. ``grid_sample`` is differentiable with respect to the image and with respect
-to the coordinates. The slope with respect to a coordinate is the difference of the two
-neighbouring pixels, times the number of pixels per unit of x. This slope is constant
-between two pixel centres, and it jumps at the centres. More than one pixel outside the
-image the slope is 0, unless you ask for a mirror image. With ``mode="nearest"`` the slope
-is 0 everywhere, and if you read the image by an index, the coordinates have no gradient at
-all.
+to the coordinates. With the default mode, bilinear, and an image of one row, the slope with
+respect to x is the difference of the two neighboring pixels, times the number of pixels per
+unit of x. This slope is constant between two pixel centers, and it jumps at the centers.
+More than one pixel outside the image the slope is 0, unless you ask for a mirror image.
+With ``mode="nearest"`` the slope is 0 everywhere, and if you read the image by an index,
+the coordinates have no gradient at all.
 """
 
 # %%
 # We read an image of shape ``(1, 1, 1, W)`` at points of shape ``(1, 1, N, 2)``. Each point
-# is a pair x, y in [-1, 1]. With ``align_corners=True``, the centre of the first pixel is
-# at -1 and the centre of the last pixel is at 1. So one unit of x is (W-1)/2 pixels, which
+# is a pair x, y in [-1, 1]. With ``align_corners=True``, the center of the first pixel is
+# at -1 and the center of the last pixel is at 1. So one unit of x is (W-1)/2 pixels, which
 # is two pixels for our W of 5. We print the values at four points, and the slopes:
 
 import torch
@@ -38,7 +38,7 @@ y = read(x)
 print(y.detach(), slope)
 
 # %%
-# Neighbouring pixels differ by 1, 3, 5 and 7. Because one unit of x is two pixels, the
+# Neighboring pixels differ by 1, 3, 5 and 7. Because one unit of x is two pixels, the
 # slopes are 2, 6, 10 and 14.
 #
 # What goes wrong
@@ -79,11 +79,11 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
 
 # %%
 # *My slope is off by a factor.* With ``align_corners=False``, which is the default, -1 and
-# 1 are the outer edges of the image, and not the centres of its first and last pixels. So
+# 1 are the outer edges of the image, and not the centers of its first and last pixels. So
 # one unit is W/2 pixels, and a mirror image is flat for half a pixel on both sides of an
 # edge. *My height and width are swapped.* A point of the grid gives x first and then y,
-# whereas an image is indexed by y first and then x. In this picture, neighbouring rows
-# differ by 5, and neighbouring columns by 1:
+# whereas an image is indexed by y first and then x. In this picture, neighboring rows
+# differ by 5, and neighboring columns by 1:
 
 picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 for each row, 1 for each column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
@@ -96,10 +96,10 @@ for corners in (True, False):
 # ---------------------
 #
 # *derivative for aten::grid_sampler_2d_backward is not implemented.* This is the message of
-# older releases. The torch of this page has the second derivative with respect to the image
-# and the grid. :term:`Forward mode <forward mode>` works from torch 2.15 on. Before 2.15,
-# PyTorch refused it with *Trying to use forward AD with grid_sampler_2d*. For :math:`y^2`
-# the second derivative is twice the slope squared:
+# older releases. The version of PyTorch used on this page has the second derivative with
+# respect to the image and the grid. :term:`Forward mode <forward mode>` works from torch
+# 2.15 on. Before 2.15, PyTorch refused it with *Trying to use forward AD with
+# grid_sampler_2d*. For :math:`y^2` the second derivative is twice the square of the slope:
 
 x = where.clone().requires_grad_()
 (slope,) = torch.autograd.grad((read(x) ** 2).sum(), x, create_graph=True)
@@ -107,8 +107,9 @@ print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
 # If your release lacks the derivative that you need, write the function yourself with plain
-# operations, which have all derivatives. The floor is a constant. So the value is a sum of
-# two pixels, with weights that are linear in x. We compute its slopes in forward mode:
+# operations, which have all derivatives. Between two pixels the floor does not change, so
+# the function treats it as a constant. Then the value is a sum of two pixels, with weights
+# that are linear in x. We compute its slopes in forward mode:
 
 
 def by_parts(x, image=image):
@@ -123,16 +124,17 @@ ones = torch.ones(4).double()
 print(torch.func.jvp(by_parts, (where,), (ones,))[1])
 
 # %%
-# On the torch of this page and in 2.15, PyTorch also refuses :func:`torch.func.hessian` of
-# ``grid_sample``, because ``hessian`` needs forward mode through the backward pass.
-# ``jacrev(grad(f))`` works.
+# In the version used on this page and in 2.15, PyTorch also refuses
+# :func:`torch.func.hessian` of ``grid_sample``, because ``hessian`` needs forward mode
+# through the backward pass. ``jacrev(grad(f))`` works.
 #
 # Moving a picture onto another
 # -----------------------------
 #
 # To register two pictures, make the shift the leaf, and the squared difference the loss.
 # The shift is broadcast to all points of the grid, and so the slopes at all points are
-# added up into one number. The target is shifted by 0.17, and gradient descent finds it:
+# added up into one number. The target is shifted by 0.17, and gradient descent finds this
+# shift:
 
 target = read(torch.linspace(-0.5, 0.7, 30).double() + 0.17)
 shift = torch.zeros((), dtype=torch.float64, requires_grad=True)

@@ -46,7 +46,7 @@ for name, read in reads.items():
 # %%
 # A view may also show one place several times. The two overlapping windows below both
 # contain place 1. With ``expand``, all four entries are at one place, and this place gets
-# the sum of ``v``:
+# the sum of the entries of ``v``:
 
 windows = x.as_strided((2, 2), (1, 1))
 print(windows.tolist())
@@ -54,9 +54,9 @@ print(torch.autograd.grad(windows, x, v.view(2, 2))[0].tolist())
 print(torch.autograd.grad(x[:1].expand(4), x, v)[0].tolist())
 
 # %%
-# *Does a word that occurs often get a larger gradient?* Yes: its gradient has one term for
-# each occurrence. An embedding can divide each row's gradient by the count, or leave out
-# the one row that is used for padding:
+# *Does a word that occurs often get a larger gradient?* Usually it does, because its
+# gradient has one term for each occurrence. An embedding can divide each row's gradient by
+# the count, or leave out the one row that is used for padding:
 
 table = torch.zeros(3, 1, requires_grad=True)
 for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
@@ -133,8 +133,9 @@ for name, write in writes.items():
 # So say what you want. If you want the sum, take ``index_add``. If the last value should
 # win, drop the other values before you write. The first two lines of the code below use
 # integer operations to find which values to keep. If the largest value should win, or if
-# you want the mean, ``scatter_reduce`` gives the right product. If several values are
-# equally large, they share the ``v`` of their place, and :ref:`kinks` has more on this.
+# you want the mean, ``scatter_reduce`` gives the right product. With ``"amax"``, if several
+# values tie for the largest at a place, they share the ``v`` of that place, and
+# :ref:`kinks` has more on this.
 
 order = torch.arange(4)
 keep = order == torch.full((3,), -1).scatter_reduce(0, i, order, "amax")[i]

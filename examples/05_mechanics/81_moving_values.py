@@ -39,7 +39,7 @@ def pad(x, mode):
 
 
 # %%
-# Here are ten ways to move numbers about. Their outputs have different shapes:
+# Here are ten ways to move numbers around. Their outputs have different shapes:
 
 moves = {
     "flip": lambda x: x.flip(0),
@@ -103,7 +103,7 @@ except RuntimeError as error:
 # --------------------
 #
 # An average over two entries sends half of its ``v`` to each of them. If the windows
-# overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbours, and
+# overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbors, and
 # its backward rule sends ``v`` back with the same weights. The backward rule of a
 # convolution does the same with the weights in the kernel. On the left of each arrow you
 # see ``y``, and on the right the gradient with respect to ``x``:
@@ -132,11 +132,11 @@ print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach())
 # What goes wrong
 # ---------------
 #
-# *I resize v back to the size of x by hand.* Then ``v`` is averaged, whereas the transpose
-# adds up its entries. After an upsampling by 2, ones for ``v`` give you half of the right
-# gradient. You can see the mistake in the sum of the gradient. The shares of each output
-# add up to 1, so every unit of ``v`` has to arrive somewhere, and six ones have to give a
-# gradient whose sum is 6:
+# *I resize v back to the size of x by hand.* Resizing averages the entries of ``v``,
+# whereas the transpose adds them up. After an upsampling by 2, ones for ``v`` give you half
+# of the right gradient. You can see the mistake in the sum of the gradient. The shares of
+# each output add up to 1, so every unit of ``v`` has to arrive somewhere, and six ones have
+# to give a gradient whose sum is 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]
@@ -185,7 +185,7 @@ for f in (moves | shares).values():
     torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
-# Here each entry is added to its neighbour. If you change x, A does not change. The
+# Here each entry is added to its neighbor. If you change x, A does not change. The
 # gradient that comes back is the transpose of A times v:
 
 import pullback

@@ -84,8 +84,9 @@ print(torch.autograd.grad(x.cummax(0).values, x, v)[0].tolist())
 # The slope of the last entry of ``cumprod`` with respect to one entry is the product of the
 # others. To compute it, PyTorch divides the whole product by that entry of x, but if an
 # entry of x is 0, PyTorch multiplies the others. So a zero does no harm, as the second line
-# of the output shows. A product that is too small for float32 does harm. In the third line,
-# the true slopes with respect to the first three entries are 1e-25, but they come out as 0:
+# of the output shows. A product that is too small for float32 does cause harm. In the third
+# line, the true slopes with respect to the first three entries are 1e-25, but they come out
+# as 0:
 
 last = torch.tensor([0.0, 0.0, 0.0, 1.0])
 for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25, 1e25]):
@@ -145,19 +146,19 @@ print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(
 torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 
 # %%
-# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries
-# that you keep still get a gradient. Only the decision which entries to keep has no
+# *My mask from topk is a constant.* That is true, but through ``x * mask`` the entries that
+# you keep still get a gradient. Only the decision about which entries to keep has no
 # gradient. If you want a slope for this decision although the mask is hard, use a
-# straight-through estimate. :ref:`discrete-choices` is about the bias of such an
-# estimate. Here is the mask without one:
+# straight-through estimate. :ref:`discrete-choices` is about the bias of such an estimate.
+# Here is the mask without one:
 
 mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
 print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())
 
 # %%
 # As a check, we compare the gradient of each selection with difference quotients along each
-# axis, in float64. We compare the gradient through ``sort`` with the product by a
-# permutation matrix:
+# axis, in float64. We also check that the gradient through ``sort`` is the product of ``v``
+# and a permutation matrix:
 
 P = F.one_hot(x.argsort(), 4).float()
 torch.testing.assert_close(back, P.T @ v)

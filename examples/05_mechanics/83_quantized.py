@@ -1,15 +1,15 @@
 r"""
 .. _quantized:
 
-Is there a gradient through a quantised model?
+Is there a gradient through a quantized model?
 ==============================================
 
-Your model is quantised, and its input or its weights get no gradient. No gradient passes
+Your model is quantized, and its input or its weights get no gradient. No gradient passes
 through integers: an int8 tensor cannot require a gradient, and rounding has slope 0. For
-training, people use *fake* quantisation, which rounds floats in the forward pass. Its
+training, people use *fake* quantization, which rounds floats in the forward pass. Its
 ``backward`` passes ``v`` on if the rounded value is within the limits, and passes 0 if the
 value was clipped. So if you need a gradient with respect to the input, keep the float
-model, or a model with fake quantisation.
+model, or a model with fake quantization.
 """
 
 # %%
@@ -89,14 +89,14 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# If you want to attack the quantised model, or to explain its outputs, use the float model
-# with fake quantisation in the same places. That model has a gradient, and it gives the
+# If you want to attack the quantized model, or to explain its outputs, use the float model
+# with fake quantization in the same places. That model has a gradient, and it gives the
 # same outputs, provided that the kernels for integers and for floats round their sums in
 # the same way.
 #
 # If only the weights are in int8, they do not stop the gradient. Converted to floats they
 # are constants, and the backward pass multiplies by them to compute the gradient with
-# respect to x. This is how LoRA can train small additions to a frozen quantised model:
+# respect to x. This is how LoRA can train small additions to a frozen quantized model:
 
 W = torch.tensor([[20, -3, 7, 0, 1]], dtype=torch.int8)
 through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
@@ -124,7 +124,7 @@ up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation.* This is not a mistake on your part. The
+# *gradcheck fails on my fake quantization.* This is not a mistake on your part. The
 # function that is computed is flat between its jumps, and gradcheck compares the
 # straight-through estimate with the slope of that function:
 

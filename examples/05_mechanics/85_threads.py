@@ -49,8 +49,8 @@ other.join()
 # ---------------
 #
 # Two threads may share one graph. Then the first thread frees the graph, and the second
-# gets an error with the advice to retain the graph. With ``retain_graph=True`` both threads
-# get their gradient. Here one thread runs after the other. If they run at the same time, it
+# gets an error that advises you to retain it. With ``retain_graph=True`` both threads get
+# their gradient. Here one thread runs after the other. If they run at the same time, it
 # depends on chance which of them gets the error. Now and then neither thread gets it, so a
 # test may pass:
 
@@ -105,8 +105,8 @@ with torch.no_grad(), ThreadPoolExecutor(1) as pool:
 
 # %%
 # *Does it not see my default device either?* No, even if you set it with
-# ``set_default_device``. This is not so for the default dtype and for anomaly mode. Both
-# belong to the process, and so the thread sees them:
+# ``set_default_device``. The default dtype and anomaly mode are different. Both belong to
+# the process, and so the thread sees them:
 
 torch.set_default_device("meta")
 torch.set_default_dtype(torch.float64)
@@ -136,9 +136,9 @@ print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
 # *I start a thread inside torch.func.grad.* A transform belongs to the thread that called
-# it. So the transform treats what another thread computes as a constant, and there is no
-# warning. In :math:`x\cdot x^2`, only the first factor is differentiated, and the result is
-# :math:`x^2`. It should be :math:`3x^2`, which is printed after it:
+# it. So the transform treats anything that another thread computes as a constant, and there
+# is no warning. In :math:`x\cdot x^2`, only the first factor is differentiated, and the
+# result is :math:`x^2`. It should be :math:`3x^2`, which is printed after it:
 
 
 def cube(x):
@@ -171,8 +171,9 @@ with ThreadPoolExecutor(1) as pool:
 
 # %%
 # As a check, we compare the sum of the threads' gradients with the gradient of one graph in
-# one thread. We compare both slopes of :math:`x^3` with a difference quotient, which only
-# one of the slopes must match:
+# one thread. We compare both slopes of :math:`x^3` with a difference quotient. The slope
+# from the transform that was called inside the thread must match it, and the other must
+# not:
 
 (serial,) = torch.autograd.grad(10 * x**2, x, v)
 assert torch.equal(torch.stack(parts).sum(0), serial)

@@ -6,10 +6,11 @@ gradcheck and finite differences, and when they lie
 
 You have written a backward rule and want to know whether it is right. :func:`gradcheck
 <torch.autograd.gradcheck.gradcheck>` compares the products that your rule returns with
-difference quotients at one point. You can trust the verdict in float64, for a smooth
-function whose inputs share no memory, and only for the branches that the function takes at
-this point. Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this
-page shows.
+difference quotients at one point. The function must be smooth and deterministic, and its
+inputs must be in double precision and share no memory. Otherwise ``gradcheck`` may reject a
+correct rule. It can also pass a wrong one: it does not see an error within its tolerances,
+or an error in a branch that the function does not take at this point. With real inputs it
+does not see a missing conjugate, and in fast mode it can miss still more.
 """
 
 # %%
@@ -62,7 +63,7 @@ def passes(f, *inputs, **options):
 
 # %%
 # Our first wrong rule is a rule for :math:`x_1x_2` in which a factor is missing. gradcheck
-# refuses this rule. Note that its message shows both matrices *transposed*:
+# rejects this rule. Note that its message shows both matrices *transposed*:
 
 forgets = with_rule(torch.prod, lambda x, v: v * torch.stack([x[1], torch.ones_like(v)]))
 try:
@@ -102,15 +103,15 @@ ax.legend()
 title = ax.set_title("The error: truncation at large steps, rounding at small ones")
 
 # %%
-# A right rule, refused
-# ---------------------
+# A correct rule, rejected
+# ------------------------
 #
-# Each of the derivatives below is right, or is the convention that PyTorch has chosen.
+# Each of the derivatives below is correct, or is the convention that PyTorch has chosen.
 # The difference quotient is at fault. It is wrong across a kink, across oscillations that
 # are shorter than ``eps``, for a function that draws new random numbers at each call, and
 # for two arguments that share memory, because a step in one of them also moves the other.
-# For ``abs`` the central difference quotient at 0 is 0 by symmetry, and 0 is also the
-# slope that PyTorch has chosen.
+# For ``abs`` the central difference quotient at 0 is 0 by symmetry, and 0 is also the slope
+# that PyTorch has chosen.
 
 torch.manual_seed(0)  # the same masks on every build
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -148,11 +149,11 @@ passes(noisy, x, nondet_tol=1e-6)
 # --------------------
 #
 # Now we look at the opposite case. The first four rules below are wrong, each in its own
-# way: in a branch that the function does not take at this point, by an error within
-# ``rtol=1e-3``, by an error within ``atol=1e-5``, and by a missing conjugate, which real
-# inputs cannot show. In the fifth rule one entry of J is off by 1e-4. We test this rule
-# with ``fast_mode=True``, which compares only a single number, :math:`v^\top Ju`, and
-# misses the error:
+# way: one in a branch that the function does not take at this point, one by an error within
+# ``rtol=1e-3``, one by an error within ``atol=1e-5``, and one because a conjugate is
+# missing, which real inputs cannot reveal. In the fifth rule one entry of J is off by 1e-4.
+# We test this rule with ``fast_mode=True``, which compares only a single number,
+# :math:`v^\top Ju`, and misses the error:
 
 off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
 wrong = {
@@ -166,10 +167,10 @@ passed = {name: passes(rule, x, fast_mode=name == "fast") for name, rule in wron
 passed
 
 # %%
-# All five wrong rules pass. So test your rule at points on every branch, with tighter
-# tolerances, such as ``rtol=1e-6`` in float64, with outputs near 1 in size, with complex
-# inputs if your function accepts them, and in the slow mode. Each of these five measures
-# catches one of the wrong rules:
+# All five wrong rules pass. So test your rule in slow mode, at points on every branch, with
+# outputs of magnitude near 1, and with complex inputs if your function accepts them.
+# Tighten the tolerances as well, for example to ``rtol=1e-6`` if the inputs are float64.
+# Each of these five measures catches one of the wrong rules:
 
 z = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
 caught = {
@@ -183,7 +184,7 @@ caught
 
 # %%
 # As a check, we compare the measured matrix with the formula, and assert the verdicts and
-# bounds for the smallest error in each dtype. A right rule still passes with the tighter
+# bounds for the smallest error in each dtype. A correct rule still passes with the tighter
 # tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)

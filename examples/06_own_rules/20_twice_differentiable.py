@@ -8,7 +8,7 @@ You have written a :class:`torch.autograd.Function`, and now you need a second d
 through it. If its ``backward`` consists of differentiable operations on the inputs, the
 outputs and ``v``, PyTorch differentiates this ``backward`` like any other code. But if
 ``backward`` uses any other tensor that ``forward`` has computed from ``x`` and saved, the
-first derivative is right while the second may be silently wrong.
+first derivative is right, whereas the second may be silently wrong.
 """
 
 # %%
@@ -76,7 +76,7 @@ twice(Intermediate.apply, x)
 # %%
 # ``gradcheck`` passes this Function, since it looks only at the first derivative.
 # ``gradgradcheck`` compares the derivative of the gradient with difference quotients, here
-# with ones for ``v``, and refuses the Function:
+# with ones for ``v``, and rejects the Function:
 
 print(gradcheck(Intermediate.apply, (x,)))
 try:

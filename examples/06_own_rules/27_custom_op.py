@@ -39,7 +39,7 @@ running_max(x).detach()
 # What goes wrong
 # ---------------
 #
-# *The output requires grad, and backward raises.* We have not registered a backward rule
+# *The output requires grad, and backward fails.* We have not registered a backward rule
 # yet, so calling ``backward`` raises an error. There is a second problem. A tracer cannot
 # run NumPy, and so it cannot find out the shape of the result:
 

@@ -7,8 +7,8 @@ Build the engine: PyTorch's backward in under a hundred lines of NumPy
 What does ``loss.backward()`` do internally? To find out, we build an engine that does the
 same as PyTorch. A reverse-mode engine needs a rule for each operation, a record of which
 operation made which tensor, and a walk from the :term:`root` that waits at each tensor
-until all its :term:`cotangents <cotangent>` have arrived. Besides these, the engine has
-to treat the argument ``gradient`` as PyTorch does.
+until all its :term:`cotangents <cotangent>` have arrived. It must also treat the argument
+``gradient`` as PyTorch does.
 """
 
 # %%
@@ -182,7 +182,7 @@ print(x.grad == 2.0**60, len(uses(y)))
 # Compared with torch
 # -------------------
 #
-# ``run`` runs the same program with either library, ours or PyTorch, and ``make`` is the
+# ``run`` runs a program with one of the two libraries, ours or PyTorch, and ``make`` is the
 # function that constructs a tensor of that library. ``run`` returns the gradients, or the
 # error message:
 
@@ -202,7 +202,7 @@ def run(make, program, v, inputs, retain=(False,), requires_grad=True):
 # The examples are squares with ones for ``v`` (:ref:`ones-trick`), squares with a one-hot
 # ``v`` (:ref:`one-component`), a product of matrices (:ref:`matrices`), a graph with the
 # leaves w1…w4 (:ref:`small-graph`), and a layer whose bias is broadcast. The last line of
-# the loop requires that both libraries give the same result:
+# the loop asserts that both libraries give the same result:
 
 examples = [
     (lambda x: x * x, [1, 1, 1], [[1, 2, 3]]),

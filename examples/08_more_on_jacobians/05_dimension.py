@@ -44,14 +44,14 @@ W[1, 2]
 
 # %%
 # Even the word *tensor* has two spellings in code. A tensor is an object of the class
-# :class:`torch.Tensor`, while :func:`torch.tensor` is a function that makes one:
+# :class:`torch.Tensor`, whereas :func:`torch.tensor` is a function that makes one:
 
 print(type(W), type(torch.tensor))
 
 # %%
-# In PyTorch, a vector is neither a row nor a column. If you transpose a vector, nothing
-# changes, while a row turns into a column. And you may multiply a vector by a matrix from
-# either side:
+# In PyTorch, a vector is neither a row nor a column. Transposing a vector changes nothing,
+# whereas transposing a row turns it into a column. And you may multiply a vector by a
+# matrix from either side:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 u = torch.tensor([1.0, 10.0])
@@ -73,7 +73,7 @@ print(A @ u, u @ A)
 # vector-valued  :math:`(-x^3,\,5x)`      :math:`(\sum x_i,\,\sum x_i^2)`
 # =============  =======================  =============================
 #
-# The kind of the function decides the shape of its :term:`Jacobian`, which is ``y.shape +
+# The kind of function determines the shape of its :term:`Jacobian`, which is ``y.shape +
 # x.shape``:
 
 functions = {
@@ -115,8 +115,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# :func:`pullback.explain` puts both vocabularies side by side. In the first two rows, the
-# mathematical term comes before the dot, and PyTorch's term comes after it:
+# :func:`pullback.explain` puts both vocabularies side by side. In the first three rows, the
+# mathematical term comes before the dot and PyTorch's term after it:
 
 import pullback
 

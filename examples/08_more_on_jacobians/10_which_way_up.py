@@ -13,9 +13,9 @@ has the shape of ``x``.
 
 # %%
 # A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which output
-# :math:`i` changes if only :math:`x_j` moves. For :math:`f:\mathbb R^n\to\mathbb R^m`, the
-# :term:`Jacobian` collects all these partial derivatives. The gradients of the outputs are
-# its rows:
+# :math:`i` changes if only :math:`x_j` changes. For :math:`f:\mathbb R^n\to\mathbb R^m`,
+# the :term:`Jacobian` collects all these partial derivatives. The gradients of the outputs
+# are its rows:
 #
 # .. math::
 #
@@ -134,7 +134,7 @@ pullback.live(f, x, v)
 
 # %%
 # It is easy to take a *square* :math:`J` the wrong way up. All shapes fit, so PyTorch
-# raises no error, and the numbers are wrong. To find such a mistake, compute :math:`Ju`
+# raises no error, but the numbers are wrong. To find such a mistake, compute :math:`Ju`
 # with :term:`forward mode`, and compare :math:`v^\top(Ju)` with :math:`v^\top J\,u` from
 # your own matrix. In the code below, ``a`` stands for :math:`v` and ``b`` for :math:`u`.
 # The transposed matrix fails this test:

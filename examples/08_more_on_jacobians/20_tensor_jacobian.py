@@ -96,8 +96,8 @@ torch.equal(moved, torch.func.jvp(lambda X: A @ X, (X,), (step,))[1])
 #
 # *The Jacobian of a (B, in) input is (B, out, B, in): a bug?* No. The rule that the shape
 # is ``y.shape + x.shape`` holds for batches, too. If the samples do not depend on one
-# another, the blocks between different samples are zero. We collect the twenty such blocks
-# of five samples, and count the entries in them that are not zero:
+# another, the blocks between different samples are zero. With five samples there are twenty
+# such blocks. We collect them, and count the entries in them that are not zero:
 
 batch = torch.func.jacrev(lambda X: X @ A.T)(torch.ones(5, 2))
 between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
@@ -105,9 +105,9 @@ print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
 # Do not write ``v @ J``, which is a different product. It sums over the last index of ``v``
-# and the last index but one of ``J``. Usually the sizes do not match, and you get an error.
-# If they happen to match, as with square matrices, there is no error, and the result has
-# indices that should have been summed over:
+# and the second-to-last index of ``J``. Usually the sizes do not match, and you get an
+# error. If they happen to match, as with square matrices, there is no error, and the result
+# has indices that should have been summed over:
 
 try:
     v @ J

@@ -5,8 +5,8 @@ The whole Jacobian, row by row
 ==============================
 
 You want the whole :term:`Jacobian`, and ``backward`` gives only one product. The product
-with a :term:`one-hot <one-hot vector>` ``v`` is one row of the Jacobian, so ``m`` products
-give all ``m`` rows, from a single forward pass.
+with a :term:`one-hot <one-hot vector>` ``v`` is one row of the Jacobian, so for m outputs,
+m products give all the rows, from a single forward pass.
 """
 
 # %%
@@ -34,8 +34,8 @@ J
 
 # %%
 # ``retain_graph=True`` keeps the graph for the next row, so the call for the last row can
-# do without this argument. You can also use ``backward`` in place of ``grad``. Then
-# ``x.grad`` must be emptied before each row, or the rows add up:
+# do without this argument. You can also use ``backward`` in place of ``grad``. In that case
+# clear ``x.grad`` before each row, or the rows add up:
 
 rows = []
 for i, e in enumerate(torch.eye(3)):
@@ -46,10 +46,10 @@ torch.equal(torch.stack(rows), J)
 
 # %%
 # *The loop with retain_graph, or one call with is_grads_batched=True?* Both give the same
-# rows. The single call is faster (:ref:`ways-measured`), and holds all N products in memory
-# at the same time. The loop holds one product at a time, and also works for functions that
-# :term:`vmap` refuses (:ref:`vmap-limits`). To see the difference in memory, we record the
-# size of the largest tensor of a backward pass:
+# rows. The single call is faster (:ref:`ways-measured`), but it holds all the products in
+# memory at the same time. The loop holds one product at a time, and also works for
+# functions that :term:`vmap` refuses (:ref:`vmap-limits`). To see the difference in memory,
+# we record the size of the largest tensor in a backward pass:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -85,9 +85,9 @@ import pullback
 pullback.draw.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
 
 # %%
-# *I only need the gradient of one entry.* Then take one product, and no Jacobian. ``y[i]``
-# is one number, and needs no ``v``. In the backward pass the indexing makes the one-hot
-# vector, as a hook on ``y`` shows:
+# *I only need the gradient of one entry.* For one entry you need one product, and no
+# Jacobian. ``y[i]`` is one number, and needs no ``v``. In the backward pass the indexing
+# makes the one-hot vector, as a hook on ``y`` shows:
 
 y = f(x)
 y.register_hook(lambda v: print("arrives at y:", v))

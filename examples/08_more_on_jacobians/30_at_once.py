@@ -97,7 +97,7 @@ found["pullback, f"]
 #
 # *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice. With
 # ``has_aux=True``, ``jacrev`` differentiates the first of the two and returns the second as
-# it is. ``value_and_jacobian`` does this for you:
+# it is. ``pullback.value_and_jacobian`` does this for you:
 
 found["has_aux"], value = torch.func.jacrev(lambda x: (f(x), f(x)), has_aux=True)(x)
 y, found["value_and_jacobian"] = pullback.value_and_jacobian(f, x)
@@ -160,10 +160,10 @@ except RuntimeError as error:
 # %%
 # ``autograd.functional.jacobian`` also returns zeros if no output has a graph that leads
 # to the argument, for example because the function went through NumPy. With
-# ``strict=True`` it raises an error, as the loop over rows with ``autograd.grad`` does.
-# But neither of them raises an error if at least one output still has such a graph. Then
-# an output that NumPy computed gets a row of zeros. If NumPy computed only a factor of an
-# output, the row of this output lacks the derivative of the factor:
+# ``strict=True`` it raises an error, as the loop over rows with ``autograd.grad`` does. But
+# neither of them raises an error if at least one output still has such a graph. In that
+# case an output that NumPy computed gets a row of zeros. If NumPy computed only a factor of
+# an output, the row of this output lacks the derivative of the factor:
 
 point = torch.tensor([1.0, 2.0, 3.0])
 through_numpy = lambda x: torch.from_numpy(x.detach().numpy() ** 2)
@@ -209,9 +209,8 @@ sorted(found)
 # Where next
 # ----------
 #
-# :ref:`reverse-or-forward` helps you to choose between rows and columns, and
-# :ref:`measured` shows how much time each way takes. :ref:`jacobian-per-sample` is for a
-# batch of inputs.
+# :ref:`reverse-or-forward` helps you choose between rows and columns, and :ref:`measured`
+# shows how much time each way takes. :ref:`jacobian-per-sample` is for a batch of inputs.
 #
 # .. asked: ways to compute a Jacobian; functional.jacobian, jacrev, jacfwd;
 #    vectorize=True; Jacobian without a loop

@@ -54,7 +54,7 @@ flops(network(64, 8), torch.ones(64)) == 2 * (32 * 64 + 8 * 32)
 # %%
 # Now let 64 numbers go in and ``m`` numbers come out. We divide the work of each mode by
 # the work of one forward pass. You can see that the work of reverse mode grows with ``m``,
-# while forward mode pays for 64 columns, whatever ``m`` is:
+# whereas forward mode pays for 64 columns, whatever ``m`` is:
 
 
 def passes(way, n, m):
@@ -90,7 +90,7 @@ column
 # %%
 # *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W backward
 # passes?* One ``jvp`` is enough, with ones for the tangent. In this function each output
-# sample depends on its own time alone, so you may move all the times at once, and the
+# sample depends on its own time alone, so you may change all the times at once, and the
 # derivatives of different samples still do not mix. A backward pass with ones, whose result
 # is printed last, gives only the sums over the pixels:
 
@@ -108,7 +108,7 @@ print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
 round(passes(torch.func.jacfwd, 784, 1) / passes(torch.func.jacrev, 784, 1))
 
 # %%
-# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then take ``jacfwd``, which needs three products
+# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Use ``jacfwd`` here, which needs three products
 # instead of 5000. ``jacfwd`` and ``jacrev`` run all their products at once, by means of
 # :term:`vmap`, and so their memory grows with the number of products. If you have to stay
 # with ``jacrev``, its ``chunk_size`` says how many products it takes at a time. The values
@@ -201,9 +201,9 @@ for name, (f, at) in pairs.items():
     print(f"{name:16} as in the loop: jacrev {same[0]}, jacfwd {same[1]}")
 
 # %%
-# As a check, we require that all modes give the same values where they have the same
-# rules, and that the crossover lies between m = 63 and m = 66. We also check the results
-# of the sections above:
+# As a check, we assert that all modes give the same values where they have the same rules,
+# and that the crossover lies between m = 63 and m = 66. We also check the results of the
+# sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)

@@ -119,10 +119,10 @@ batched.shape
 # What goes wrong
 # ---------------
 #
-# *The one-hot loop and the sum trick give different Jacobians.* Then the samples mix.
-# BatchNorm in training, for example, mixes them. The sum trick adds the rows that belong to
-# the other samples to each sample's own row, and for BatchNorm this sum is zero.
-# :func:`pullback.jacobian` refuses such a function:
+# *The one-hot loop and the sum trick give different Jacobians.* The reason is that the
+# samples mix. BatchNorm in training, for example, mixes them. The sum trick adds the rows
+# that belong to the other samples to each sample's own row, and for BatchNorm this sum is
+# zero. :func:`pullback.jacobian` refuses such a function:
 
 training = torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)
 (trick,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
@@ -134,7 +134,7 @@ except ValueError as error:
     print(error)
 
 # %%
-# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its
+# *"... mutate a captured Tensor".* In training, an ordinary BatchNorm also writes its
 # running statistics, and ``jacrev`` and ``jacfwd`` refuse to run it. The BatchNorm above
 # has no running statistics to write, but this one has:
 
@@ -166,7 +166,7 @@ single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
 torch.testing.assert_close(torch.func.vmap(single)(X), scale)
 
 # %%
-# *Dimension out of range … but got 1.* This error has the same reason. Functions that work
+# *Dimension out of range … but got 1.* This error has the same cause. Functions that work
 # along dimension 1 unless you tell them otherwise, such as ``normalize`` and
 # ``cosine_similarity``, have to be told ``dim=-1``:
 
@@ -182,7 +182,7 @@ torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
 # BatchNorm needs the variance of each column, and a single number has no variance. If a
 # sample is an image, BatchNorm would have to write its running statistics, and ``vmap``
 # and ``jacrev`` refuse that. With ``track_running_stats=False`` the layer runs, but it
-# normalises each image with the image's own mean instead of the mean of the batch. So you
+# normalizes each image with the image's own mean instead of the mean of the batch. So you
 # get the Jacobian of a different function:
 
 images = torch.linspace(-1, 1, 48).reshape(4, 3, 2, 2) ** 2
@@ -231,21 +231,20 @@ same = torch.func.vmap(lambda x: x * random.random())(torch.ones(5))
 captured = torch.func.vmap(torch.func.jacrev(lambda x: x / X.exp().sum(0)))(X)
 
 # %%
-# *What is the number in the message of* ``pullback.jacobian`` *above?*
-# ``pullback.jacobian`` tests whether the samples mix by means of products. In each of
-# these products, ``v`` is random for some samples and 0 for the others. If the samples do
-# not mix, the gradient of a sample whose ``v`` is 0 must be 0, too. The number is the
-# largest entry in the gradients of these samples, divided by the largest entry of all. If
-# this number is hardly larger than a rounding error, as for the function below, the
-# mixing goes unnoticed:
+# *What is the number in the message of* ``pullback.jacobian`` *above?* To test whether the
+# samples mix, ``pullback.jacobian`` takes a few products. In each of them, ``v`` is random
+# for some samples and 0 for the others. If the samples do not mix, the gradient of a sample
+# whose ``v`` is 0 must be 0, too. The number is the largest entry in the gradients of these
+# samples, divided by the largest entry of all, both in absolute value. If this number is
+# hardly larger than a rounding error, as for the function below, the mixing goes unnoticed:
 
 barely = lambda X: X + 1e-6 * X.sum(0)
 unnoticed = pullback.jacobian(barely, X, batched=True)
 torch.allclose(unnoticed, torch.eye(3).expand(5, 3, 3), atol=1e-5)
 
 # %%
-# As a check, we compare the seven ways of this page with the derivative worked out by
-# hand, which is :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
+# As a check, we compare the seven ways on this page with the derivative worked out by hand,
+# which is :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
 for result in (blocks, summed, of_sum, stacked.movedim(0, 1), mapped, shared, batched):

@@ -1,8 +1,8 @@
 r"""
 .. _sparse-jacobian:
 
-A sparse Jacobian from three products: colouring, the ones trick grown up
-=========================================================================
+A sparse Jacobian from three products: coloring, the ones trick grown up
+========================================================================
 
 Your :term:`Jacobian` is large and mostly zeros, and you do not want to take one product for
 each of its columns. Put the columns into groups. If no two columns of a group have a
@@ -11,7 +11,7 @@ tridiagonal Jacobian needs three products, whatever its size.
 """
 
 # %%
-# In our function each output depends on its own input and on the two neighbours of that
+# In our function each output depends on its own input and on the two neighbors of that
 # input: :math:`y_i=x_i^2+x_{i-1}x_{i+1}`, with zeros beyond the ends. So :math:`\partial
 # y_i/\partial x_i=2x_i` and :math:`\partial y_i/\partial x_{i\pm1}=x_{i\mp1}`, and
 # everything else is zero:
@@ -32,8 +32,8 @@ J
 # %%
 # Count the columns from 0. Columns 0, 3 and 6 never have non-zero entries in the same row.
 # The same is true of columns 1, 4 and 7, and of columns 2, 5 and 8. Columns that may be
-# computed together get the same *colour*, and the choice of the colours is called a
-# :term:`colouring <coloring>`. In our example the colour of a column is the remainder when
+# computed together get the same *color*, and the choice of the colors is called a
+# :term:`coloring`. In our example the color of a column is the remainder when
 # its number is divided by three:
 
 color = torch.arange(n) % 3
@@ -41,7 +41,7 @@ color
 
 # %%
 # The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, with one seed for
-# each colour. So each product is a sum of columns whose non-zero entries are in different
+# each color. So each product is a sum of columns whose non-zero entries are in different
 # rows. Compare the first row of the result with columns 0, 3 and 6 of the Jacobian above:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
@@ -50,7 +50,7 @@ products
 
 # %%
 # Now we read the entries back. The entry in row ``i`` and column ``j`` is at position ``i``
-# of the product for the colour of column ``j``:
+# of the product for the color of column ``j``:
 
 pairs = [(i, j) for i in range(n) for j in range(max(i - 1, 0), min(i + 2, n))]
 rows, columns = torch.tensor(pairs).T
@@ -60,8 +60,8 @@ sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
 sparse.to_dense().equal(J)
 
 # %%
-# The picture shows the non-zero entries, each in the colour of its column. No row contains
-# a colour twice:
+# The picture shows the non-zero entries, each in the color of its column. No row contains
+# a color twice:
 
 import matplotlib.pyplot as plt
 
@@ -75,9 +75,9 @@ title = ax.set_title("A tridiagonal pattern in three colours: no row has one of 
 # With VJPs, and why this is the ones trick
 # -----------------------------------------
 #
-# You can colour the *rows* instead. Then ``v`` is the seed, and each of the three products
+# You can color the *rows* instead. Then ``v`` is the seed, and each of the three products
 # is a sum of rows whose non-zero entries are in different columns. The entry in row ``i``
-# and column ``j`` is at position ``j`` of the product for the colour of row ``i``:
+# and column ``j`` is at position ``j`` of the product for the color of row ``i``:
 
 value, pull = torch.func.vjp(f, x)
 (summed_rows,) = torch.func.vmap(pull)(seeds)
@@ -86,7 +86,7 @@ print(summed_rows[color[rows], columns].equal(entries))
 
 # %%
 # *What is the fastest elementwise gradient?* No two rows of a diagonal Jacobian have a
-# non-zero entry in the same column. So one colour and one product are enough, and the only
+# non-zero entry in the same column. So one color and one product are enough, and the only
 # seed is a vector of ones. This is the :term:`ones trick`, and ``y.sum().backward()`` does
 # the same:
 
@@ -119,8 +119,8 @@ assert torch.equal(other_rows[1:], of_meter.diagonal()[1:])
 # What goes wrong
 # ---------------
 #
-# If you take too few colours, entries of different columns are added together, without an
-# error. With two colours for three diagonals, the entries for the neighbours :math:`i-1`
+# If you take too few colors, entries of different columns are added together, without an
+# error. With two colors for three diagonals, the entries for the neighbors :math:`i-1`
 # and :math:`i+1` are added up. Each number in the first line of the output is the sum of
 # two numbers that you want, which are in the second line:
 
@@ -138,8 +138,8 @@ at_zero = torch.func.jacfwd(f)(torch.zeros(n))
 print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
 
 # %%
-# The pattern and the colours, found for you
-# ------------------------------------------
+# The pattern and the colors, found for you
+# -----------------------------------------
 #
 # :func:`pullback.sparsity` does not read the pattern off a Jacobian. Instead, it follows
 # which inputs each operation of ``f`` depends on. If ``f`` does not branch on values, this
@@ -190,7 +190,7 @@ plan
 
 # %%
 # With a hundred thousand inputs, the function ``f`` still takes three products. We compare
-# all three diagonals with the formula, and print the number of colours:
+# all three diagonals with the formula, and print the number of colors:
 
 n = 100_000
 x = torch.arange(1.0, n + 1)

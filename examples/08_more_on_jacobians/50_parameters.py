@@ -164,12 +164,12 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# *One block is zero, and the others are right.* Then the name of this block may be
-# misspelt in the dict. ``functional_call`` ignores a name if the module to which the name
-# leads has no such tensor. With ``strict=True`` it raises an error, but then the dict
-# must also have an entry for every parameter and every buffer. Buffers are tensors that a
-# module stores but does not train, such as the running means of a BatchNorm. A name that
-# leads to no module at all raises an error in any case:
+# *One block is zero, and the others are right.* The name of this block may be misspelled in
+# the dict. ``functional_call`` ignores a name if the module to which the name leads has no
+# such tensor. With ``strict=True`` it raises an error, but then the dict must also have an
+# entry for every parameter and every buffer. Buffers are tensors that a module stores but
+# does not train, such as the running means of a BatchNorm. A name that leads to no module
+# at all always raises an error:
 
 for name in ("bais", "module.bias"):
     try:

@@ -7,8 +7,8 @@ Why backward never forms J: time and memory
 Books explain ``backward`` as ``v`` times the :term:`Jacobian`. For a layer with a million
 weights that matrix would be enormous, so where is it kept? It is kept nowhere. Each
 operation multiplies ``v`` by its own Jacobian through a formula, without writing the matrix
-down. So a product costs a small multiple of the forward pass, while the Jacobian would have
-:math:`m\cdot n` entries.
+down. So a product costs a small multiple of the forward pass, whereas the Jacobian of a
+function with n inputs and m outputs would have :math:`m\cdot n` entries.
 """
 
 # %%

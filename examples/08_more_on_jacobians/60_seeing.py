@@ -1,7 +1,7 @@
 r"""
 .. _seeing-jacobians:
 
-Seeing Jacobians: convolution, softmax, attention, normalisation as heat maps
+Seeing Jacobians: convolution, softmax, attention, normalization as heat maps
 =============================================================================
 
 You have read what a :term:`Jacobian` is, and would like to see some. A picture of :math:`J`
@@ -64,8 +64,8 @@ title = "Attention over four tokens: all sixteen 2×2 blocks are filled"
 ax = pullback.plot.heatmap(blocks.reshape(8, 8), title=title)
 
 # %%
-# LayerNorm normalises within each sample, and so its Jacobian has a block for each sample
-# on the diagonal. BatchNorm in training normalises a feature over all samples. The non-zero
+# LayerNorm normalizes within each sample, and so its Jacobian has a block for each sample
+# on the diagonal. BatchNorm in training normalizes a feature over all samples. The non-zero
 # entries of its Jacobian link samples, but not features:
 
 import matplotlib.pyplot as plt
@@ -97,9 +97,9 @@ columns
 # *I expected s(1 - s).* In our notation these values are :math:`p_i(1-p_i)`, and they form
 # the diagonal of the picture. Each of them is the slope of one probability with respect to
 # its own score. No single product gives this diagonal. Each row of the Jacobian adds up to
-# 0, and so the entries of every product add up to 0, too, while the entries of the diagonal
-# are all positive. So compute all the rows with ``jacrev``, and take the diagonal of the
-# matrix that they form. For a batch, compute a matrix for each sample with
+# 0, and so the entries of every product add up to 0, too, whereas the entries of the
+# diagonal are all positive. So compute all the rows with ``jacrev``, and take the diagonal
+# of the matrix that they form. For a batch, compute a matrix for each sample with
 # ``vmap(jacrev(softmax))``, and take the diagonal of each matrix:
 
 p = softmax(x)

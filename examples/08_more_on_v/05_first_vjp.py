@@ -74,7 +74,7 @@ x.grad
 # %%
 # *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
 # says how much of each you want. *And why do I get a vector with two entries, where I
-# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J`, but only the
+# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J` itself, only the
 # weighted sum of its rows. In the picture, each entry of ``v`` stands beside the row that
 # it multiplies, and the sum is underneath:
 
@@ -88,15 +88,15 @@ pullback.draw.vjp(v, J, result_name="x.grad")
 # What goes wrong
 # ---------------
 #
-# ``backward`` returns None, and *adds* its result to ``x.grad`` (:term:`accumulation`).
-# If you call it again without emptying ``x.grad``, the second product is added to the
-# first, and the entries 13 and 12 become twice as large:
+# ``backward`` returns None, and *adds* its result to ``x.grad`` (:term:`accumulation`). If
+# you call it again without clearing ``x.grad``, the second product is added to the first,
+# and the entries 13 and 12 double:
 
 print(f(x).backward(v))
 x.grad
 
 # %%
-# So empty ``x.grad`` before the second call:
+# So clear ``x.grad`` before the second call:
 
 x.grad = None
 f(x).backward(v)
@@ -114,8 +114,8 @@ print(product)
 x.grad
 
 # %%
-# We can check the product without autograd, by :term:`finite differences` in float64. Move
-# one coordinate a little, and see how much :math:`v\cdot f(x)` changes:
+# We can check the product without autograd, by :term:`finite differences` in float64.
+# Change one coordinate a little, and see how much :math:`v\cdot f(x)` changes:
 
 point, h = x.detach().double(), 1e-6
 steps = h * torch.eye(2, dtype=torch.float64)
@@ -126,8 +126,8 @@ slope.round(decimals=4)
 
 # %%
 # Here is another function to play with, the sum of three numbers and the sum of their
-# squares. Each entry of v multiplies one row of the Jacobian. Move the entries of v, or
-# the entries of x:
+# squares. Each entry of v multiplies one row of the Jacobian. Change the entries of v or of
+# x:
 
 squares = lambda x: torch.stack([x.sum(), (x**2).sum()])
 pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))

@@ -79,8 +79,8 @@ for v in (None, torch.tensor(1.0)):
 
 # %%
 # *My loss came out as a vector*, with one entry for each sample, as with
-# ``reduction="none"``, or with one entry for each GPU that took part. Then you have to
-# say how to turn this vector into one number. Most often you take the mean:
+# ``reduction="none"``, or with one entry for each GPU that took part. In both cases you
+# have to say how to turn this vector into one number. Most often you take the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")
@@ -106,8 +106,8 @@ import pullback
 pullback.explain(torch.square, torch.tensor([4.0]))
 
 # %%
-# As a check, we compare the default with ``ones_like`` for each of the shapes with one
-# element, and both with the derivative :math:`2x=6`:
+# As a check, we try each shape with one element. The default and ``ones_like`` must both
+# give the derivative :math:`2x=6`:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)

@@ -14,7 +14,7 @@ the shape of ``x``. The entries of ``v`` may be any numbers.
 # %%
 # Let :math:`f:\mathbb R^{3\times2}\to\mathbb R^3` add up each row of a matrix. There are
 # three outputs, and so ``v`` has shape ``(3,)``. The :term:`VJP` has the shape of ``x``,
-# which is ``(3, 2)``. Each row of the product holds the weight of the sum of that row:
+# which is ``(3, 2)``. Every entry in a row of the product is the weight of that row's sum:
 
 import torch
 
@@ -109,11 +109,11 @@ M.grad
 # A map smaller than the output
 # -----------------------------
 #
-# *My map is 80×80, the network returns 96×96.* In this case the map is meant as ``v``. The
-# size of the network's input does not matter: ``v`` has to have the size of the network's
-# output. There are two remedies. You can crop the output to the part that the map covers,
-# or you can write the map into a tensor of zeros that has the shape of the output. Both
-# give the same gradient. Here is a small case with a map of 3×3 and an output of 5×5,
+# *My map is 80×80, the network returns 96×96.* In this case you want to pass the map as
+# ``v``. The size of the network's input does not matter: ``v`` has to have the size of the
+# network's output. There are two remedies. You can crop the output to the part that the map
+# covers, or you can write the map into a tensor of zeros that has the shape of the output.
+# Both give the same gradient. Here is a small case with a map of 3×3 and an output of 5×5,
 # computed from an image of 10×10:
 
 image = torch.arange(100.0).reshape(1, 1, 10, 10).requires_grad_()
@@ -146,8 +146,8 @@ except TypeError as error:
 # What is let through
 # -------------------
 #
-# The shape must agree exactly, while the dtype may differ. Integers and float64 are cast
-# to the dtype of ``y`` without a warning, so both products below end up in a float32
+# The shape must agree exactly, but the dtype may differ. Integers and float64 are cast to
+# the dtype of ``y`` without a warning, so both products below end up in a float32
 # ``p.grad``. Complex numbers are the exception. If one of ``v`` and ``y`` is complex, the
 # other must be complex, too:
 

@@ -123,7 +123,7 @@ print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)
 # *column* of the Jacobian has only one entry that is not zero, because then there is
 # nothing to add up. For example, the outputs may come in a different order from the points.
 # In the code below they are flipped, and so output 0 depends on the last point.
-# ``pullback.mixing`` reports that the points mix, while ones still give :math:`2t` at each
+# ``pullback.mixing`` reports that the points mix, but ones still give :math:`2t` at each
 # point:
 
 flipped = lambda t: t.flip(0) ** 2

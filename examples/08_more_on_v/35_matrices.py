@@ -80,7 +80,7 @@ for out in (a * a, torch.outer(a[0], a[1])):
     print(torch.equal(looped, a.grad))
 
 # %%
-# In the example above, all six entries of ``y`` are computed from one number. So a single
+# In the 3×2 example, all six entries of ``y`` are computed from one number. So a single
 # :term:`JVP` gives all their derivatives:
 
 powers = torch.arange(6.0).reshape(3, 2)
@@ -112,9 +112,9 @@ X.grad
 # *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with
 # one entry for each entry of ``y``, and it is written in the shape of ``y``. The result
 # is written in the shape of ``x``, and so it need not be a matrix either. For the
-# :term:`outer product` :math:`y=xx^\top` the result is a vector, because both indices of
-# ``y`` are summed over. With ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial
-# x_k=2\sum_jx_j`:
+# :term:`outer product` :math:`y=xx^\top` the result is a vector, because ``x`` is a vector
+# and both indices of ``y`` are summed over. With ones you get
+# :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 torch.outer(x, x).backward(torch.ones(4, 4))

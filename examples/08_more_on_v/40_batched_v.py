@@ -155,9 +155,9 @@ except RuntimeError as error:
 torch.func.vmap(lambda x: torch.where(x[0] > 0, x.sum(), (x**2).sum()))(points)
 
 # %%
-# As a check, we compare the results of the loop, the flag and ``vmap`` with products that
-# we work out by hand. For the batch of points, we compare the Jacobians with the results
-# of :func:`torch.func.jacrev`, mapped over the points:
+# As a check, we compare the results of the loop, of ``is_grads_batched`` and of ``vmap``
+# with products that we work out by hand. For the batch of points, we compare the Jacobians
+# with the results of :func:`torch.func.jacrev`, mapped over the points:
 
 by_hand = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 assert torch.equal(J, by_hand)

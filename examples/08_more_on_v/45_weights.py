@@ -105,8 +105,8 @@ a.grad
 #
 # You may know an example in which ``y`` is doubled until its norm passes 1000, and
 # ``backward`` is then called with a strange ``v``. The function is :math:`y=2^kx`, and the
-# data decide what :math:`k` is. Its :term:`Jacobian` is :math:`2^k` times the identity. So
-# ``v`` comes back multiplied by :math:`2^k`, which is 512 here:
+# data determine :math:`k`. Its :term:`Jacobian` is :math:`2^k` times the identity. So ``v``
+# comes back multiplied by :math:`2^k`, which is 512 here:
 
 x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
 y = 2 * x
@@ -125,10 +125,10 @@ x.grad
 # ``loss.backward(torch.tensor(0.5))`` *mean for a scalar loss?* A bare ``backward()``
 # passes 1.0, and with 0.5 you get half of that gradient, as from ``(0.5 *
 # loss).backward()``. :ref:`v-of-100` shows how to weight the losses of several tasks. How
-# long the step becomes depends on the optimizer, because ``v`` scales the gradient and
-# not the step. Plain SGD takes a step that is 100 times as long. Adam divides by the size
-# of the gradients that it has seen, and so its first step is as long with ``v = 100`` as
-# with ``v = 1``:
+# long the step becomes depends on the optimizer, because ``v`` scales the gradient and not
+# the step. Plain SGD takes a step that is 100 times as long. Adam divides each entry of the
+# gradient by the typical size of its past values, and so its first step is as long with ``v
+# = 100`` as with ``v = 1``:
 
 for optimizer in (torch.optim.SGD, torch.optim.Adam):
     for v in (1.0, 100.0):

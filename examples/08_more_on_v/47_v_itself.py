@@ -175,12 +175,12 @@ print(itself is w, itself.requires_grad)
 # Infinity and NaN in v
 # ---------------------
 #
-# If f computes each entry from one entry of ``x``, as the squares do, an infinity or NaN in
-# ``v`` stays in its place. A rule that multiplies by a whole matrix multiplies by the zeros
-# of the matrix, too, and :math:`0\cdot\infty` is NaN. This happens even for a product with
-# the identity matrix, whose :term:`Jacobian` is the same as if nothing were done to ``x``.
-# The first list in each line of the output is for the squares, and the second is for the
-# product with the identity matrix:
+# If a function computes each entry of ``y`` from one entry of ``x``, as the squares do, an
+# infinity or NaN in ``v`` stays in its place. A rule that multiplies by a whole matrix
+# multiplies by the zeros of the matrix, too, and :math:`0\cdot\infty` is NaN. This happens
+# even for a product with the identity matrix, whose :term:`Jacobian` is the same as if
+# nothing were done to ``x``. The first list in each line of the output is for the squares,
+# and the second is for the product with the identity matrix:
 
 for bad in (float("inf"), float("nan")):
     b = torch.tensor([1.0, bad])
@@ -205,13 +205,13 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
-# *I reuse one buffer for v, and my stored x.grad changes by itself.* Then
-# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as
-# in the table above. ``y.grad``, on the other hand, is a copy. To prevent such changes,
-# pass ``v.clone()``. The same happens if a hook makes an in-place edit to the tensor that
-# it is given, because that tensor is *your* ``v``. In the code below, a hook doubles
-# ``v``, and this also doubles the tensor that was returned earlier. Then we halve a
-# buffer, and two gradients are halved with it:
+# *I reuse one buffer for v, and my stored x.grad changes by itself.* Either
+# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as in
+# the table above. ``y.grad``, on the other hand, is a copy. To prevent such changes, pass
+# ``v.clone()``. The same happens if a hook makes an in-place edit to the tensor that it is
+# given, because that tensor is *your* ``v``. In the code below, a hook doubles ``v``, and
+# this also doubles the tensor that was returned earlier. Then we halve a buffer, and two
+# gradients are halved with it:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -242,11 +242,11 @@ for v in (weights, weights[order]):
 in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# *Does a gradient have the same strides as v?* A gradient that
-# :func:`torch.autograd.grad` returns may have the strides of ``v``, while ``backward``
-# writes a new ``.grad`` in the layout of ``x``. Below, only the second gradient, which
-# comes from ``backward``, is contiguous. So ``.view(-1)`` works only for the second one,
-# while ``.reshape(-1)`` works for both:
+# *Does a gradient have the same strides as v?* A gradient that :func:`torch.autograd.grad`
+# returns may have the strides of ``v``, whereas ``backward`` writes a new ``.grad`` in the
+# layout of ``x``. Below, only the second gradient, which comes from ``backward``, is
+# contiguous. So ``.view(-1)`` works only for the second one, whereas ``.reshape(-1)`` works
+# for both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T

@@ -84,11 +84,11 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 # How far
 # -------
 #
-# *Can I normalise the gradient?* Yes, after the call. Divide the gradient by its length,
-# or take its signs. You cannot normalise it through ``v``, because a ``v`` of length 1
-# gives :math:`J^\top v`, whose length depends on :math:`J`. We print the lengths of the
-# gradient, of the gradient for the ``v`` of length 1, and of the normalised gradient. The
-# signs of the gradient are printed last:
+# *Can I normalize the gradient?* Yes, after the call. Divide the gradient by its length, or
+# take its signs. You cannot normalize it through ``v``, because a ``v`` of length 1 gives
+# :math:`J^\top v`, whose length depends on :math:`J`. We print the lengths of the gradient,
+# of the gradient for the ``v`` of length 1, and of the normalized gradient. The signs of
+# the gradient are printed last:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
@@ -96,7 +96,7 @@ print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.s
 
 # %%
 # *Is clipping v the same as clipping the gradient?* No. If you clip the entries of ``v``,
-# you change the weights of the losses, and so the gradient points in another direction.
+# you change the weights of the losses, and so the gradient may point in another direction.
 # ``clip_grad_norm_`` scales the gradient as a whole and keeps its direction. We print the
 # direction of the gradient as it was, after ``clip_grad_norm_``, and for the clipped ``v``:
 
@@ -112,9 +112,9 @@ print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
 # *I want each sample's gradient to have length 1.* If the samples do not mix, row i of
-# ``X.grad`` is the gradient of sample i. Divide each row by its own norm, as for the second
-# line of the output. If you divide by the norm of the whole tensor, as for the first line
-# of the output, short rows stay short:
+# ``X.grad`` is the gradient of sample i. If you divide by the norm of the whole tensor,
+# which gives the first line of the output, short rows stay short. So divide each row by its
+# own norm, which gives the second line:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))

@@ -33,7 +33,7 @@ x.grad
 #
 # Now we compute ``y`` and ``z`` separately. The second half starts from ``cut``, a
 # :term:`detached <detach>` tensor that shares the data of ``y`` and is a leaf. After
-# ``z.backward()`` this leaf has a gradient, while ``x`` has none:
+# ``z.backward()`` this leaf has a gradient, whereas ``x`` has none:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
@@ -127,7 +127,7 @@ except RuntimeError as error:
 # *I keep a state and pass it on at every step.* In truncated backpropagation you cut the
 # graph at each step and go back through the last few steps. Each ``cut.grad`` accumulates
 # from step to step, as the gradient of any leaf does, and ``zero_grad`` on the model does
-# not empty it. Our example is :math:`x_t=w^tx_0`. It has only three steps, and so it
+# not clear it. Our example is :math:`x_t=w^tx_0`. It has only three steps, and so it
 # truncates nothing. At each step the function below goes back, state by state, through all
 # the steps so far:
 
@@ -147,11 +147,11 @@ def walked_back(empty):
 
 
 # %%
-# After three steps the slope is :math:`3w^2x_0`. You get this slope if you empty each
+# After three steps the slope is :math:`3w^2x_0`. You get this slope if you clear each
 # ``cut.grad`` before it is filled again. You also get this slope if you call
 # ``autograd.grad`` with respect to the cut and ``w``, because ``autograd.grad`` adds
 # nothing to any ``.grad``. The first number of the output is from the run that did not
-# empty each ``cut.grad``, the second is from the run that did, and the third is from
+# clear each ``cut.grad``, the second is from the run that did, and the third is from
 # ``autograd.grad``:
 
 (spoilt, _), (w, steps) = walked_back(False), walked_back(True)

@@ -5,10 +5,10 @@ The same number by hand, in NumPy and in PyTorch
 ================================================
 
 You do not quite trust what ``backward`` computes, or you want to be sure that you have
-understood it. Then compute one :term:`VJP` in three ways. Derive :math:`J` and multiply by
-hand, repeat the multiplication in NumPy, and call ``backward`` in PyTorch. You get the same
-numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in the shape of
-``x``.
+understood it. To find out, compute one :term:`VJP` in three ways: derive :math:`J` and
+multiply by hand, repeat the multiplication in NumPy, and call ``backward`` in PyTorch. You
+get the same numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in
+the shape of ``x``.
 """
 
 # %%
@@ -93,16 +93,16 @@ x.grad
 #
 # If you multiply from the wrong side, you get :math:`Jv`, which combines the *columns*.
 # This is a :term:`JVP`, and its vector should be a :term:`tangent` in the shape of ``x``.
-# Since :math:`m=n` in our example, no shape gives the mistake away. You notice the mistake
-# only by the numbers, which should be 15 and 32:
+# Since our example has as many outputs as inputs, no shape gives the mistake away. Only the
+# numbers, which should be 15 and 32, reveal the mistake:
 
 J @ v
 
 # %%
 # There is also a difference between Python's builtin ``sum`` and ``x.sum()``. For a vector,
-# both give the same value up to rounding, and the same product. But the builtin makes one
-# addition for each entry, while ``x.sum()`` is one operation, as the names of the last
-# nodes show. For a matrix, the builtin adds up the rows and does not return a number:
+# both give the same value up to rounding, and the same product. But the builtin performs
+# one addition for each entry, whereas ``x.sum()`` is one operation, as the names of the
+# last nodes show. For a matrix, the builtin adds up the rows and does not return a number:
 
 import builtins
 

@@ -73,7 +73,7 @@ for source, target, cotangent in edges:
 
 # %%
 # In the picture, the arrows point in the direction of the computation. Each arrow is
-# labelled with its cotangent, which travels in the opposite direction. ``a`` is left out,
+# labeled with its cotangent, which travels in the opposite direction. ``a`` is left out,
 # because nothing travels to an input that requires no gradient:
 
 import pullback.plot

@@ -124,9 +124,9 @@ print((leaf.grad.abs() < 1e-5).all().item())
 
 # %%
 # *The derivative of a neural operator does not agree with finite differences along the
-# grid.* A convolution or an FFT over the points mixes them, while a network that is
-# applied to each point does not. As a small operator we take the mean of the sine at
-# three neighbouring points, and compute its Jacobian:
+# grid.* A convolution or an FFT over the points mixes them, whereas a network that is
+# applied to each point does not. As a small operator we take the mean of the sine at three
+# neighboring points, and compute its Jacobian:
 
 s = torch.arange(8.0) * torch.pi / 4
 
@@ -140,12 +140,12 @@ field, pull = torch.func.vjp(operator, s)
 own = torch.func.jacrev(operator)(s).diagonal()
 
 # %%
-# Now three different numbers might be called the derivative at a point. A ``v`` of ones
+# Here three different numbers might be called the derivative at a point. A ``v`` of ones
 # gives the effect of the input at that point on all three values that are computed from it.
 # The diagonal gives only its effect on the value at the same point. The slope of the field
 # *along the grid* is neither of these two. To get the slope, differentiate the field
-# itself, in frequency space if it is periodic, and otherwise by differences. Here are the
-# three numbers for the first point, in this order:
+# itself, in frequency space if it is periodic, and otherwise with difference quotients.
+# Here are the three numbers for the first point, in this order:
 
 along = torch.fft.irfft(1j * torch.arange(5) * torch.fft.rfft(field))
 print(*(round(d[0].item(), 3) for d in (*pull(torch.ones(8)), own, along)))

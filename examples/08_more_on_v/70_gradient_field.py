@@ -58,7 +58,7 @@ title = "Gradient of a one-layer network on a 9×9 grid: parallel arrows"
 ax = pullback.plot.field(grid, grid.grad, title=title)
 
 # %%
-# With a second layer the field bends, and its arrows point in all directions:
+# With a second layer the field bends, and its arrows point in different directions:
 
 deep = torch.nn.Sequential(
     torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1), torch.nn.Sigmoid()
@@ -73,7 +73,7 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# If you call ``backward`` twice without emptying ``grid.grad``, every arrow doubles. You do
+# If you call ``backward`` twice without clearing ``grid.grad``, every arrow doubles. You do
 # not see the doubling in a plot that scales its arrows:
 
 before = grid.grad.clone()
@@ -94,7 +94,7 @@ y.backward(torch.ones_like(y), inputs=[grid])
 print("weight.grad with inputs=:", net[0].weight.grad is not None)
 
 # %%
-# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` removes the batch
+# *Why does* ``vmap(grad(net))`` *raise an error?* :func:`torch.func.vmap` removes the batch
 # dimension. For a single point ``y`` then has shape ``(1,)``, but :func:`torch.func.grad`
 # wants ``()``. Select the only entry of ``y``:
 

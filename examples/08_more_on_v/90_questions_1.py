@@ -66,7 +66,7 @@ for v in choices:
 # ------------------------------------------------
 #
 # For one of these two functions, a ``v`` of ones gives each sample in a batch its own
-# derivative. For which function?
+# derivative. For which one?
 
 
 def scaled(x):
