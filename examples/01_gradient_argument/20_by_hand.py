@@ -41,8 +41,8 @@ the stoves, one operation at a time, and without the table. It is a short walk, 
 #   amount. So each square has the price of fuel: ``[-3, -3, -3]``.
 # - ``squares`` is ``x**2``, and the slope of a square is twice the setting, here 2, 4 and
 #   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``. This
-#   is the chain rule of school, :math:`f'(g)\cdot g'`: :math:`g` is the square, :math:`f`
-#   is what we earn with it, and :math:`f'(g)` is its price, −3.
+#   is the chain rule of school, :math:`f'(g)\cdot g'`: :math:`g` is the square, and
+#   :math:`f` is what we earn with the square, a straight line with the slope −3.
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
 #
@@ -199,8 +199,8 @@ by_walk
 #          twice the error.;
 #       loss: This is the loss. The walk begins there with the price 1.
 #
-#    A ReLU hands on the price that arrives, if its number was positive, and 0 if it was
-#    negative. Which price arrives at ``w``?
+#    If the number that went into a ReLU was positive, the ReLU hands on the price that
+#    arrives. If it was negative, it hands on 0. Which price arrives at ``w``?
 
 w = torch.tensor(0.5, requires_grad=True)
 u = torch.tensor(2.0, requires_grad=True)

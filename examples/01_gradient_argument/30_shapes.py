@@ -89,9 +89,7 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 #    There is still one row for each result, here four. A row holds twelve rates, one for
 #    each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So the whole
 #    table is a tensor of the shape ``(4, 4, 3)``: the shape of ``y`` followed by the shape
-#    of ``x``. The idea is the same, each row times its price, and add. If ``y`` is a
-#    matrix, too, there is a row for each of its entries, and twelve entries make a table of
-#    the shape ``(4, 3, 4, 3)``.
+#    of ``x``. The idea is the same, each row times its price, and add.
 
 settings = x.detach()
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
@@ -171,9 +169,8 @@ except RuntimeError as error:
 # dimension, and so must its ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
-# in your prices. This also puts them where ``backward`` can compute with them: into a
-# tensor, on the device of ``y``. (A list of numbers is refused.) A price may be negative,
-# zero, or as large as you like.
+# in your prices. Then ``v`` is a tensor on the device of ``y``, as ``backward`` wants it.
+# (A list of numbers is refused.) A price may be negative, zero, or as large as you like.
 #
 # When y is a matrix
 # ------------------
@@ -234,8 +231,8 @@ x.grad
 #
 #    Some stoves give more heat than others. ``w`` says how much heat each of the three
 #    gives per unit of its setting, and ``y = x @ w`` is the heat of each day: on the first
-#    day that is ``1*w[0] + 2*w[1] + 3*w[2]``. The author of these lines wants ``w.grad``,
-#    for the four prices of the days, and the last line is refused:
+#    day that is ``1*w[0] + 2*w[1] + 3*w[2]``. The heat of each of the four days has the
+#    price 1, and somebody wants to know what this makes of ``w``. The last line is refused:
 #
 #    .. code-block:: python
 #
@@ -243,7 +240,7 @@ x.grad
 #       y = x @ w
 #       y.backward(torch.ones_like(w))
 #
-#    What did the author think, and how do you repair the line? Which shapes do ``v``,
+#    What did they think, and how do you repair the line? Which shapes do ``v``,
 #    ``w.grad`` and ``x.grad`` have then?
 #
 # .. dropdown:: Answer

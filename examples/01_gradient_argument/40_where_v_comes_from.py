@@ -207,7 +207,7 @@ def consultant(y):
 
 x.grad = None
 y = house(x)
-numbers = y.detach().numpy().copy()  # without the graph, and in a memory of their own
+numbers = y.detach().numpy().copy()  # without the graph; a copy, so that y stays as it is
 value, prices = consultant(numbers)
 v = torch.from_numpy(prices).to(y)  # a tensor again, in the dtype of y
 y.backward(v)
@@ -228,15 +228,15 @@ pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
 # 1, and its price is 10. Fuel rises at a rate of 2, and its price is −4. So the worth
 # changes at a rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things
 # about the contract, the 10 and the −4, and both of them are in ``v``. For all stoves
-# together it is ``v @ J``, the vector-Jacobian product of the first page: each row of the
-# house's table times its price, added up.
+# together it is ``v @ J``, the :term:`vector-Jacobian product` of the first page: each row
+# of the house's table times its price, added up.
 #
 # .. dropdown:: The same in letters
 #
 #    This is the chain rule for several variables. You read :math:`\partial` like the d in a
 #    derivative, and :math:`\sum_i` says that we add over the outputs :math:`i`. The entry
 #    of the table for output :math:`i` and stove :math:`j` is :math:`J_{ij}`. On the right
-#    stands the :term:`vector-Jacobian product` of the first page:
+#    stands the vector-Jacobian product of the first page:
 #
 #    .. math::
 #

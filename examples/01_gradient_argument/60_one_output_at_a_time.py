@@ -43,7 +43,8 @@ picture.grad
 
 # %%
 # If the right ear gets brighter, the cat's score rises at the rate 3, because the left ear
-# is at 3, and the other way round. The tongue does nothing for the cat.
+# is at 3. If the left ear gets brighter, it rises at the rate 1, because the right ear is
+# at 1. The tongue does nothing for the cat.
 #
 # There is a shorter way to write this, ``scores[0].backward()``. It needs no ``v``, because
 # ``scores[0]`` is a number. On the way back, the indexing hands its 1 to the entry that you

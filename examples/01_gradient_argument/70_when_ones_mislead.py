@@ -55,7 +55,8 @@ x.grad
 # settings, as long as one radiator is on. A number that cannot change has the gradient
 # zero. The answer is correct, but it is the answer to a different question.
 #
-# The table shows what each flat's share does when each of the radiators is turned up:
+# The table has a row for each flat's share, and a column for each radiator that is turned
+# up:
 
 table = torch.autograd.functional.jacobian(shares, x.detach())
 table
@@ -157,9 +158,10 @@ print("beside the old two:", beside_old)
 print("beside the new two:", beside_new)
 
 # %%
-# The gradient has changed, although the first sample has not. By asking for one output we
-# have kept the other *outputs* out of the gradient, but not the other *samples*: the first
-# output is computed with a mean and a spread, and all three samples are in these.
+# The gradient has changed, although the first sample has not. We have asked for one output,
+# and this keeps the other *outputs* out of the gradient. It does not keep the other
+# *samples* out: the first output is computed with the mean and the spread of the batch, and
+# these are made of all three samples.
 #
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the whole batch with respect to the weights, and the mixing is a part of that
@@ -226,8 +228,8 @@ print(listens_to(network.eval()))
 #
 # .. dropdown:: Is there a call for this?
 #
-#    ``pullback.mixing`` walks back in this way for you. Its answer is for this network and
-#    this batch, and :ref:`an answer <do-samples-mix>` says what such a test can miss.
+#    ``pullback.mixing`` walks back in this way for you. What it says holds for this network
+#    and this batch. :ref:`do-samples-mix` tells what such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -251,8 +253,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    to rain and how warm it will be. It contains BatchNorm, and its author has called
 #    ``eval()``. So the author passes ones, of the shape ``(3, 2)``, and takes row ``i`` of
 #    the result for the slope of the rain at sample ``i``. Is it? If not, which ``v`` gives
-#    the slopes of the rain at all samples in one call? And would this ``v`` do in training
-#    mode, too?
+#    the slopes of the rain at all samples in one call? And would this ``v`` also give them
+#    in training mode?
 #
 # .. dropdown:: Answer
 #

@@ -27,7 +27,8 @@ losses
 
 # %%
 # At the last pixel nobody has measured. The 0 that stands there is only a placeholder, and
-# so the 81 means nothing. A mask has a 1 at each of the five other pixels, and a 0 here.
+# so the 81 means nothing. A *mask* says so: it holds a 1 for each of the five other pixels
+# and a 0 for this one.
 #
 # .. predict::
 #    :for: the number
@@ -52,9 +53,9 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # The v inside a loss
 # -------------------
 #
-# What does this do to the gradients? However you make one number out of the losses, this
-# number has a gradient with respect to each of them, and that is the ``v`` that arrives at
-# ``losses``. It says how much each loss counts. ``torch.autograd.grad`` can show it,
+# What does this do to the gradients? You make one number out of the losses, by a mean or in
+# another way. The gradient of this number with respect to ``losses`` is the ``v`` that
+# arrives there. It says how much each loss counts. ``torch.autograd.grad`` can show it,
 # because it works for any tensor on the way. First for the mean that was wanted,
 # ``losses[mask > 0].mean()``, which keeps five losses and is 3.2:
 
@@ -139,9 +140,9 @@ both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten(
 pullback.draw.bars(both, names=pixels)
 
 # %%
-# With ones, the last pixel would pull harder than all others, and nobody has measured
-# there. With the weights it is silent, and the two pixels at the edge pull three times as
-# hard.
+# The larger a gradient is, the harder its pixel pulls at the network. With ones, the last
+# pixel would pull harder than all others, and nobody has measured there. With the weights
+# it is silent, and the two pixels at the edge pull three times as hard.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and

@@ -8,8 +8,8 @@ A small neural network looks at two numbers, the temperature and the humidity ou
 says how likely it is that people will open their windows. Where does a small change of the
 weather change this answer most, and in which direction does the answer grow? One
 ``backward`` call tells you this for as many points as you like, and the answer is a
-picture. With the pixels of an image in place of the weather, the same call shows to which
-pixels a network reacts.
+picture. If the input is an image instead of the weather, the same call shows which of its
+pixels a network reacts to.
 """
 
 # %%
@@ -143,9 +143,9 @@ pullback.draw.bars({"gain": gains}, names=turns)
 #
 # But why does the part across gain nothing? Make a step in two halves. First only the
 # temperature changes, and the output gains this change times the first rate. Then only the
-# humidity changes, and the output gains that change times the second rate, which is nearly
-# what it was, because the first half was small. So the gains of the two halves add up. Take
-# an arrow :math:`(3, 4)`, and three steps of the length 0.01:
+# humidity changes, and the output gains that change times the second rate. (This rate is
+# nearly the same as before the first half, because that half was small.) So the gains of
+# the two halves add up. Take an arrow :math:`(3, 4)`, and three steps of the length 0.01:
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.

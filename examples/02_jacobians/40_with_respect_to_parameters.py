@@ -248,8 +248,9 @@ report("training", trained(10, 0.003))
 #    After a thousand steps of this size, training has arrived at nearly the same place as
 #    our one step. With steps ten times as large, both predictions go wrong altogether:
 
-report("longer", trained(1000, 0.003))
-report("larger", trained(10, 0.03))
+longer, larger = trained(1000, 0.003), trained(10, 0.03)
+report("longer", longer)
+report("larger", larger)
 
 # %%
 # .. dropdown:: The step that harms least
@@ -469,8 +470,7 @@ assert abs(after[0] - before[0]) < 0.005
 assert abs(after[1] - 14) < 0.05 < 0.5 < 14 - before[1] < 0.75
 assert not torch.allclose(network(changed_by(step), X[1]), network(weights, X[1]))
 ways = {"bias": quick, "step": changed_by(step), "least": changed_by(least)}
-ways["training"], ways["longer"] = trained(10, 0.003), trained(1000, 0.003)
-ways["larger"] = trained(10, 0.03)
+ways |= {"training": trained(10, 0.003), "longer": longer, "larger": larger}
 harm = {name: error(w) - error(weights) for name, w in ways.items()}
 assert abs(harm["least"][1] - 0.007) < 0.0005
 torch.testing.assert_close(table @ least.flatten(), missing, atol=1e-4, rtol=0)
