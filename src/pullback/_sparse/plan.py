@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from pullback._inputs import (
 )
 from pullback._products import Together, vjp
 from pullback._report import Table
+from pullback._saved import plan
 from pullback._sparse import bicoloring, coloring, star
 from pullback._sparse.coloring import count
 from pullback._torch import pytree
@@ -47,8 +48,7 @@ class Sparsity:
     """What :func:`sparsity` found: a pattern, its colours, and J or H from few products.
 
     It never changes, so a copy of it is itself. ``torch.save`` takes it, and ``torch.load``
-    needs no flag; a program that has used no other function of pullback names
-    ``pullback.Sparsity`` before it loads one, for torch loads classes that it knows.
+    needs no flag in a program that has imported pullback.
 
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
@@ -109,6 +109,10 @@ class Sparsity:
     def __deepcopy__(self, memo: object) -> Sparsity:
         """Return the plan itself, for nothing in it changes, and torch copies no CSR."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a file keeps: a call that torch knows, with the plan's values."""
+        return plan, tuple([getattr(self, f.name) for f in fields(self) if f.init])
 
     def __repr__(self) -> str:
         return self._table().text()
@@ -692,6 +696,3 @@ def _pattern(crow: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
             device="cpu",
             check_invariants=True,
         )
-
-
-torch.serialization.add_safe_globals([Sparsity])  # so that torch.load takes a plan
