@@ -197,6 +197,7 @@ def test_what_was_compiled_stays_so():
     x = X.clone().requires_grad_()
     f(x).sum().backward()  # as in training: memory is not kept for a second backward
     assert _torch.has_compiler()
+    assert _torch.has_compiled()
 
     def is_compiled():
         return type(f(x).grad_fn).__name__ == _torch.COMPILED

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from pullback._buffers import NOTHING
 from pullback._graph import (
     Reach,
     check_twice,
@@ -20,6 +21,7 @@ from pullback._graph import (
     refusal_on_the_way,
 )
 from pullback._inputs import (
+    Untouched,
     call,
     check_inputs,
     check_output,
@@ -28,7 +30,6 @@ from pullback._inputs import (
     jvp,
     leaf_of,
     unflatten,
-    untouched,
 )
 from pullback._torch import pytree
 
@@ -194,7 +195,7 @@ class CalledFunction:
         self.indices = self._check_inputs(f, inputs, argnums)
         self.f, self.inputs = f, inputs
         self._one = isinstance(argnums, int)
-        chosen = tuple(inputs[i] for i in self.indices)
+        chosen = tuple([inputs[i] for i in self.indices])
         self.xs, self._structure = flatten(chosen[0] if self._one else chosen)
 
     def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
@@ -203,7 +204,7 @@ class CalledFunction:
         x = self.like_inputs(xs)
         for i, x_i in zip(self.indices, (x,) if self._one else x, strict=True):
             args[i] = x_i
-        with untouched():  # so that every call of f draws the same random numbers
+        with Untouched():  # so that every call of f draws the same random numbers
             return call(self.f, args, xs if copied else ())
 
     def record(self, again: bool | None = None) -> Recorded:
@@ -217,7 +218,7 @@ class CalledFunction:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in self.xs)
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in self.xs]
-        with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
+        with NOTHING if torch.is_grad_enabled() else torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(self(*xs, copied=True))
         met = reach(ys, xs)
@@ -255,7 +256,7 @@ class CalledFunction:
 
     def keep_grads(self) -> AbstractContextManager[None]:
         """Give back every ``.grad`` that products would write; a graph of f's has none."""
-        return nullcontext()
+        return NOTHING
 
     def _check_inputs(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]

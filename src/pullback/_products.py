@@ -25,8 +25,10 @@ logger = logging.getLogger("pullback")
 
 def ramps(ys: Sequence[Tensor]) -> list[Tensor]:
     """Return a cotangent for each y, from 1 to 2: none of its entries is zero."""
-    made = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
-    return [ramp.to(y).reshape(y.shape) for ramp, y in zip(made, ys, strict=True)]
+    return [
+        torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).reshape(y.shape)
+        for y in ys
+    ]
 
 
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
@@ -98,10 +100,9 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     return pull
 
 
-def fastest_count(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
-    """Return how many products are fastest together, None for all."""
-    count = numbers_in(ys, options)
-    ends = sum(t.nbytes for t in (*ys, *xs))
+def fastest_count(count: int, ys: list[Tensor], xs: list[Tensor]) -> int | None:
+    """Return how many of ``count`` products are fastest together, None for all."""
+    ends = sum([t.nbytes for t in (*ys, *xs)])
     small = count * ends < 2**20  # to look at the graph would take longer than it gains
     if small or ys[0].device.type != "cpu":
         return None

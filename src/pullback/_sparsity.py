@@ -13,12 +13,12 @@ import torch
 from pullback._function import CalledFunction, flat_form, gradient
 from pullback._inputs import (
     Mode,
+    Untouched,
     call,
     check_argnum,
     check_inputs,
     check_no_transform,
     check_single,
-    untouched,
 )
 from pullback._products import vjp
 from pullback._readers import SeeReaders
@@ -137,7 +137,7 @@ def sparsity(
         if output_shape is not None:
             return _plan_if_dense(f, inputs, index, output_shape, mode)
     x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
-    with untouched(), torch.enable_grad():
+    with Untouched(), torch.enable_grad():
         args = list(inputs)
         args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
         tracker = Tracker(args[index], args)
