@@ -52,9 +52,10 @@ def sparsity(
     more, and eight rows drawn by lot are looked at first. If none has a zero, J is taken to
     be dense, which ``assumed_dense`` says, and the pattern is made when it is asked for.
 
-    What f captures is a constant, and zeros in it count (a banded matrix is banded), as
-    does -inf before a softmax (a causal mask is causal), unless it requires grad. (A mask
-    of -1e9 does not: beside scores of -2e9, which some x may give, what it masks counts.)
+    What f captures is a constant, and zeros in it count (a banded matrix is banded, and to
+    solve with a triangular one gives a triangle), as does -inf before a softmax (a causal
+    mask is causal), unless it requires grad. (A mask of -1e9 does not: beside scores of
+    -2e9, which some x may give, what it masks counts.)
     What f is given can change, also the inputs that ``argnums`` leaves out.
 
     An operation without a rule makes all its outputs depend on all its inputs. The
