@@ -11,6 +11,7 @@ from torch import Tensor
 from pullback._function import (
     CalledFunction,
     Recorded,
+    beside,
     function_or_tensor,
     without_fused_attention,
 )
@@ -53,6 +54,7 @@ def diagonal(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the diagonal of the Jacobian, :math:`\partial y_i/\partial x_i`.
 
@@ -78,6 +80,8 @@ def diagonal(
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f, with which the exact diagonal takes a
             product for each colour.
+        has_aux: f returns ``(y, aux)``, and so what is asked for and aux come back, as a
+            tuple, without graphs of tensors in aux.
 
     Returns:
         What has the structure and shapes of x, or an :class:`Estimate` of such.
@@ -94,6 +98,10 @@ def diagonal(
         >>> pullback.diagonal(lambda x: x * x.sum(), torch.tensor([1.0, 2.0]))
         tensor([4., 5.])
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: diagonal(f, *inputs, **options))
     if samples is None:
         return _exact(f, inputs, argnums, batched, plan)
     return _estimates(f, inputs, argnums, samples, generator, plan)
@@ -107,6 +115,7 @@ def divergence(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the trace of the Jacobian, :math:`\sum_i\partial y_i/\partial x_i`.
 
@@ -123,6 +132,7 @@ def divergence(
         samples: How many random directions; None for the exact sum.
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f, as for :func:`diagonal`.
+        has_aux: Whether f returns ``(y, aux)``, as for :func:`diagonal`.
 
     Returns:
         A number as a tensor of shape ``()``, one for each sample of shape ``(B,)`` if
@@ -149,6 +159,10 @@ def divergence(
         >>> pullback.divergence(f, torch.ones(21_000), plan=plan)
         tensor(21000.)
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: divergence(f, *inputs, **options))
     if samples is None:
         return _summed(_exact(f, inputs, argnums, batched, plan), batched, 0)
     _check_one_way(samples, plan)
@@ -164,6 +178,7 @@ def laplacian(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the trace of the Hessian, :math:`\sum_i\partial^2f/\partial x_i^2`.
 
@@ -178,6 +193,7 @@ def laplacian(
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f with ``hessian=True``; if ``batched``, for
             the sum of what f returns.
+        has_aux: Whether f returns ``(y, aux)``, as for :func:`diagonal`.
 
     Returns:
         What :func:`divergence` gives for the gradient of f.
@@ -195,6 +211,10 @@ def laplacian(
         >>> pullback.laplacian(u(X), X, batched=True).detach()  # computed before
         tensor([4., 8.])
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: laplacian(f, *inputs, **options))
     if plan is not None:
         _check_one_way(samples, plan)
         return _summed(_by_hessian(f, inputs, argnums, batched, plan), batched, 0)

@@ -51,7 +51,9 @@ def function_or_tensor(
 
 
 def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Return f without what it returns beside its output, and what was beside at each call.
+    """Return f without what it returns beside its output, and what was beside that.
+
+    Kept are that of the first call and that of the last.
 
     Raises:
         TypeError: f is no function. The function that comes back raises it where f returns
@@ -70,10 +72,17 @@ def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
                 f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
                 "the output and what goes with it, is needed"
             )
+        del kept[1:]
         kept.append(output[1])
         return output[0]
 
     return alone, kept
+
+
+def beside(f: Any, ask: Callable[[Callable[..., Any]], T]) -> tuple[T, Any]:
+    """Return what ``ask`` says of f alone, and what f returned beside it, off its graph."""
+    alone, kept = without_aux(f)
+    return ask(alone), detached(kept[0])
 
 
 def flat_form(f: Any, inputs: tuple[Any, ...], index: int) -> tuple[Any, tuple[Any, ...]]:

@@ -71,7 +71,8 @@ def vjp(
         tensor([12., 14., 16.])
     """
     if has_aux:
-        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J.T, "v", v)
+        J, aux = _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
+        return J.T.product("v", v), aux
     return _JacobianOf(f, inputs, argnums).T.product("v", v)
 
 
@@ -114,7 +115,8 @@ def jvp(
         tensor([1., 6.])
     """
     if has_aux:
-        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J, "u", u)
+        J, aux = _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
+        return J.product("u", u), aux
     return _JacobianOf(f, inputs, argnums).product("u", u)
 
 
@@ -163,13 +165,17 @@ def hvp(
         tensor([0., 6.])
     """
     if has_aux:
-        return _beside(f, lambda f: _HessianOf(f, inputs, argnums), lambda H: H, "u", u)
+        H, aux = _with_aux(f, lambda f: _HessianOf(f, inputs, argnums))
+        return H.product("u", u), aux
     return _HessianOf(f, inputs, argnums).product("u", u)
 
 
 def jacobian_operator(
-    f: Callable[..., Any] | Tensor, *inputs: Any, argnums: int | tuple[int, ...] = 0
-) -> Operator:
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+) -> Any:
     r"""Return J as an operator: ``J @ u`` and ``J.T @ v``, with J never formed.
 
     Args:
@@ -177,6 +183,8 @@ def jacobian_operator(
         *inputs: What f is called with. Their values, and those of what f captures, are to
             stay while the operator is in use: f is called again for ``J @ u``.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the operator and aux, of this call, come
+            back, as a tuple.
 
     Returns:
         An :class:`Operator` from x to y.
@@ -194,18 +202,25 @@ def jacobian_operator(
         >>> J @ torch.tensor([1.0, 0.0, 0.0]), J.T @ torch.tensor([0.0, 0.0, 1.0])
         (tensor([1., 2., 6.]), tensor([6., 3., 2.]))
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
     return _JacobianOf(f, inputs, argnums)
 
 
 def hessian_operator(
-    f: Callable[..., Any] | Tensor, *inputs: Any, argnums: int | tuple[int, ...] = 0
-) -> Operator:
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+) -> Any:
     """Return H as an operator, which takes one pass through a kept graph a product.
 
     Args:
         f: Function of the inputs that returns a tensor with one number; or that tensor.
         *inputs: What f is called with.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the operator and aux, of this call, come
+            back, as a tuple.
 
     Returns:
         An :class:`Operator` from x to x.
@@ -225,6 +240,8 @@ def hessian_operator(
         >>> failed, torch.allclose(H @ torch.from_numpy(step), -g)
         (0, True)
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _HessianOf(f, inputs, argnums))
     return _HessianOf(f, inputs, argnums)
 
 
@@ -233,7 +250,8 @@ def gauss_newton_operator(
     *inputs: Any,
     loss: Callable[[Any], Tensor],
     argnums: int | tuple[int, ...] = 0,
-) -> Operator:
+    has_aux: bool = False,
+) -> Any:
     r"""Return the Gauss–Newton matrix :math:`J^\top H_\ell J` of ``loss(f(x))``.
 
     J is the Jacobian of f and :math:`H_\ell` the Hessian of the loss with respect to its
@@ -246,6 +264,7 @@ def gauss_newton_operator(
         *inputs: What f is called with.
         loss: Function of what f returns that returns a tensor with one number.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, as for :func:`jacobian_operator`; the loss gets y.
 
     Returns:
         An :class:`Operator` from x to x.
@@ -263,15 +282,16 @@ def gauss_newton_operator(
         >>> G @ torch.ones(2)
         tensor([ 4., 16.])
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _GaussNewtonOf(f, inputs, argnums, loss))
     return _GaussNewtonOf(f, inputs, argnums, loss)
 
 
-def _beside(f: Any, make: Any, side: Callable[[Any], Operator], name: str, u: Any) -> Any:
-    """Return the product, and what f returned beside its output at the inputs."""
+def _with_aux(f: Any, make: Callable[[Any], _JacobianOf | _HessianOf]) -> tuple[Any, Any]:
+    """Return the operator, and what f returned beside its output at the inputs."""
     alone, kept = without_aux(f)
     operator = make(alone)
-    found = side(operator).product(name, u)  # which may call f with tangents
-    return found, kept[0] if operator.again else detached(kept[0])
+    return operator, kept[0] if operator.again else detached(kept[0])
 
 
 class Operator:

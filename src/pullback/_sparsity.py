@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pullback._function import CalledFunction, flat_form, gradient
+from pullback._function import CalledFunction, flat_form, gradient, without_aux
 from pullback._inputs import (
     Mode,
     Untouched,
@@ -37,6 +37,7 @@ def sparsity(
     argnums: int = 0,
     mode: Mode = "auto",
     hessian: bool = False,
+    has_aux: bool = False,
 ) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
 
@@ -97,6 +98,7 @@ def sparsity(
             pass, or in a ``torch.autograd.Function``, or where a trial product raises,
             because an operation has no rule for tangents.
         hessian: Whether the second derivatives of f are wanted, not the first.
+        has_aux: f returns ``(y, aux)``, and the pattern is that of y.
 
     Returns:
         A :class:`Sparsity`, with ``m = f(x).numel()`` rows (``x.numel()`` for a Hessian)
@@ -125,6 +127,8 @@ def sparsity(
     """
     from pullback._sparse.detection import Tracker, hidden_branches  # which need SciPy
 
+    if has_aux:
+        f, _ = without_aux(f)
     check_argnum(argnums)
     check_wanted(mode, hessian)
     check_no_transform()

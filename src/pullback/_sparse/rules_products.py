@@ -299,8 +299,8 @@ def solves(call: Call) -> Result:
     lines = x.movedim(dim, -1)
     batch = torch.arange(math.prod(inverse.shape[:-2]), device="cpu")
     batch = batch.reshape(inverse.shape[:-2])
-    of_line = (batch if is_vector else batch.unsqueeze(-1)).expand(lines.shape[:-1])
-    of_line = of_line.reshape(-1, 1).numpy()
+    batch = (batch if is_vector else batch.unsqueeze(-1)).expand(lines.shape[:-1])
+    of_line = batch.reshape(-1, 1).numpy()
     row, i = np.arange(len(of_line))[:, None], np.arange(n)
     sets = call.read(right.expand(x.shape).movedim(dim, -1))
     row, column = np.broadcast_arrays(row, of_line * n + i)
@@ -317,8 +317,8 @@ def _inverse(call: Call) -> Bools:
     if call.name == "linalg_lu_solve":  # (P L U)^-1 = U^-1 L^-1 P^T
         factors = _shaped(call, "LU")
         swaps = torch.lu_unpack(call["LU"], call["pivots"], unpack_data=False)[0]
-        found = _walks(np.triu(factors)) @ _walks(np.tril(factors))
-        found = found @ (swaps.mT != 0).cpu().numpy()
+        turned: Bools = (swaps.mT != 0).cpu().numpy()
+        found = _walks(np.triu(factors)) @ _walks(np.tril(factors)) @ turned
         return found.swapaxes(-1, -2) if call["adjoint"] else found
     name = {"cholesky_solve": "input2", "triangular_solve": "A"}.get(call.name, "self")
     triangle = np.triu if call["upper"] else np.tril
