@@ -69,7 +69,9 @@ def jacobian(
     In place of f you may give a tensor y that is already computed, and then the
     tensor x, leaf or not, that y was computed from: ``jacobian(y, x)``. It is done in
     reverse mode, keeps the graph of y, and leaves every ``.grad`` as it is; to find the
-    tensors that retain one takes tens of milliseconds, which a function does not need.
+    tensors that retain one takes tens of milliseconds, which a function does not need. The
+    graph of a compiled function that has trained may refuse more than one product; the
+    function itself does not.
 
     **Modes.** With m output numbers and n input numbers, reverse mode takes m
     vector-Jacobian products, a row each, and forward mode n Jacobian-vector products,

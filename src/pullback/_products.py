@@ -80,6 +80,10 @@ def check_progress(progress: bool) -> None:
         )
 
 
+#: What torch says where a compiled backward may not run for several v, or twice.
+ONE_BACKWARD = "donated buffers|aot_autograd does not currently support double backward"
+
+
 def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
     """Return v -> v^T J from the graph of the ys, which stays; zeros where no path is."""
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
@@ -88,7 +92,18 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
         if not live:
             return tuple([torch.zeros_like(x) for x in xs])
-        found = vector_jacobian(outputs, [vs[i] for i in live], inputs, create_graph)
+        try:
+            found = vector_jacobian(outputs, [vs[i] for i in live], inputs, create_graph)
+        except RuntimeError as error:
+            if re.search(ONE_BACKWARD, str(error)):
+                raise RuntimeError(
+                    "y comes from a compiled function, whose backward runs once, for one "
+                    "v, and has no derivative; the function is needed in place of y, as in "
+                    "pullback.jacobian(f, x), which takes it as it was before torch."
+                    "compile, or y from a call under torch.compiler.set_stance("
+                    "'force_eager')"
+                ) from error
+            raise
         pairs = zip(found, xs, strict=True)
         return tuple(
             [
