@@ -16,16 +16,16 @@ from pullback._function import (
     without_fused_attention,
 )
 from pullback._inputs import (
+    check_all_real,
     check_argnum,
     check_inputs,
     check_no_transform,
-    check_real,
     check_single,
     flatten,
     kind_of,
 )
 from pullback._jacobian import jacobian
-from pullback._products import CHUNK_BYTES, Together, one_hot, vjp
+from pullback._products import Together, rows_in_chunks, vjp
 from pullback._torch import pytree
 
 if TYPE_CHECKING:
@@ -338,21 +338,18 @@ def _exact(
     lead = int(batched)
     shape = xs[0].shape[:lead]
     sizes = [x.shape[lead:].numel() for x in xs]
-    total = sum(sizes)
-    size = max(1, CHUNK_BYTES // max(1, 2 * sum(x.nbytes for x in xs)))
     pieces = [xs[0].new_empty(0, *shape)]
-    for start in range(0, total, size):
-        stop = min(start + size, total)
-        with function.keep_grads():
-            rows = take(one_hot(ys, start, stop, batched))
-        own = torch.arange(start, stop, device=rows[0].device)
-        # rows[k] is the derivative of number start + k, and own[k] that same number of x
-        flat_rows = [
-            r.reshape(stop - start, *shape, n) for r, n in zip(rows, sizes, strict=True)
-        ]
-        together = torch.cat(flat_rows, -1) if len(flat_rows) > 1 else flat_rows[0]
-        at = own.reshape(-1, *[1] * lead, 1).expand(*together.shape[:-1], 1)
-        pieces.append(together.gather(-1, at).squeeze(-1))
+    bytes_each = 2 * sum(x.nbytes for x in xs)
+    with function.keep_grads():
+        for start, stop, rows in rows_in_chunks(take, ys, bytes_each, batched):
+            own = torch.arange(start, stop, device=rows[0].device)
+            # rows[k] is the derivative of number start + k, own[k] that same number of x
+            flat_rows = [
+                r.reshape(stop - start, *shape, n) for r, n in zip(rows, sizes, strict=True)
+            ]
+            together = torch.cat(flat_rows, -1) if len(flat_rows) > 1 else flat_rows[0]
+            at = own.reshape(-1, *[1] * lead, 1).expand(*together.shape[:-1], 1)
+            pieces.append(together.gather(-1, at).squeeze(-1))
     found = torch.cat(pieces)
     found = found.movedim(0, -1) if batched else found
     parts = found.split(sizes, -1)
@@ -416,18 +413,15 @@ def _products_of(
     check_no_transform()
     function = function_or_tensor(f, inputs, argnums)
     (index,) = function.indices
-    for x in function.xs:
-        check_real(f"inputs[{index}]", x)
+    check_all_real(f"inputs[{index}]", function.xs)
     graph = function.record()
-    name = "y" if function.computed else "the output of f"
-    for y in graph.ys:
-        check_real(name, y)
+    check_all_real(function.output_name, graph.ys)
     shapes = [[tuple(t.shape) for t in ts] for ts in (graph.ys, graph.xs)]
     if shapes[0] != shapes[1] and not (flat and len(graph.xs) > 1):
         of_y, of_x = (", ".join(map(str, shape)) for shape in shapes)
         raise ValueError(
-            f"{name} has shape {of_y} and inputs[{index}] has shape {of_x}; the same "
-            "shape is needed for a diagonal"
+            f"{function.output_name} has shape {of_y} and inputs[{index}] has shape "
+            f"{of_x}; the same shape is needed for a diagonal"
         )
     pull = vjp(graph.ys, graph.xs, graph.again)
     return function, graph, Together(pull, 1 if graph.alone else None)

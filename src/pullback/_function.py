@@ -194,9 +194,11 @@ class CalledFunction:
         inputs: All that it is called with.
         xs: The tensors in those inputs that ``argnums`` names.
         computed: Whether there is no function, but the tensor that it returned.
+        output_name: What errors call the output.
     """
 
     computed = False
+    output_name = "the output of f"
 
     def __init__(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
@@ -277,6 +279,7 @@ class ComputedTensor(CalledFunction):
     """A tensor y in place of f; it has one graph, the caller's, and no tangents."""
 
     computed = True
+    output_name = "y"
 
     def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
         """Return y, whatever the xs are."""

@@ -417,6 +417,12 @@ def check_real(name: str, t: Tensor) -> None:
         )
 
 
+def check_all_real(name: str, ts: Sequence[Tensor]) -> None:
+    """Raise TypeError if one of the tensors is complex."""
+    for t in ts:
+        check_real(name, t)
+
+
 def check_numbers(name: str, t: Tensor) -> None:
     """Raise ValueError if ``t`` is on the meta device."""
     if t.is_meta:

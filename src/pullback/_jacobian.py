@@ -25,6 +25,7 @@ from pullback._inputs import (
     Mode,
     Untouched,
     call,
+    check_all_real,
     check_devices,
     check_numbers,
     check_real,
@@ -40,6 +41,7 @@ from pullback._products import (
     columns_to_blocks,
     fastest_count,
     numbers_in,
+    pulled,
     ramps,
     vjp,
 )
@@ -329,12 +331,10 @@ def _columns_on_graph(graph: Recorded, options: Options) -> list[list[Tensor]] |
     not zero the columns must also give v^T J back, which is a check on them.
     """
     xs, ys = graph.xs, graph.ys
-    with torch.enable_grad():
-        vs = [v.requires_grad_() for v in ramps(ys)]
-        try:
-            vJ = vjp(ys, xs, create_graph=True)(*vs)
-        except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
-            return None
+    try:
+        vs, vJ = pulled(ys, xs)
+    except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
+        return None
     if not any(w.requires_grad for w in vJ):
         return None
     try:
@@ -432,8 +432,7 @@ def _check_inputs(function: CalledFunction, options: Options) -> None:
 
 
 def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: Options) -> None:
-    for y in ys:
-        check_real("an output", y)
+    check_all_real("an output", ys)
     check_devices(xs, ys)
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,19 @@ def ramps(ys: Sequence[Tensor]) -> list[Tensor]:
         torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).reshape(y.shape)
         for y in ys
     ]
+
+
+def pulled(
+    ys: Sequence[Tensor], xs: Sequence[Tensor]
+) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """Return a v, and v^T J with a graph: v -> J^T v is linear, so any v has its J.
+
+    Raises:
+        RuntimeError: a backward has no derivative, and says so.
+    """
+    with torch.enable_grad():
+        vs = [v.requires_grad_() for v in ramps(ys)]
+        return vs, vjp(ys, xs, create_graph=True)(*vs)
 
 
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
@@ -214,6 +227,24 @@ def apply(
     if probes:
         probes.check(probed, whole, lambda seeds: take(seeds)[: len(whole)])
     return [*whole, *constants]
+
+
+def rows_in_chunks(
+    take: Together, ys: list[Tensor], bytes_each: int, batched: bool = False
+) -> Iterator[tuple[int, int, tuple[Tensor, ...]]]:
+    """Yield some rows of J at a time, and which: from where, and to where.
+
+    Args:
+        take: Products of many seeds at once.
+        ys: What the rows are of.
+        bytes_each: What one of them takes; so many go together as keep under a limit.
+        batched: Whether a row is that of one number of every sample.
+    """
+    total = numbers_in(ys, Options(batched=batched))
+    size = max(1, CHUNK_BYTES // max(1, bytes_each))
+    for start in range(0, total, size):
+        stop = min(start + size, total)
+        yield start, stop, take(one_hot(ys, start, stop, batched))
 
 
 def _are_samples(like: list[Tensor], options: Options) -> bool:
