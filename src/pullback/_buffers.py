@@ -161,11 +161,12 @@ def training_modules(f: object) -> list[Module]:
 
 def modules_near(f: object) -> list[Module]:
     """Return the modules that f can be seen to hold, the outermost alone."""
-    found, near, seen = list[Module](), [f], set[int]()
+    found, seen = list[Module](), set[int]()
+    near = [] if isinstance(f, PLAIN) else [f]
     for _ in range(DEPTH):
         held: list[object] = []
         for thing in near:
-            if isinstance(thing, PLAIN) or id(thing) in seen or len(seen) > THINGS:
+            if id(thing) in seen or len(seen) > THINGS:
                 continue
             seen.add(id(thing))
             if isinstance(thing, FunctionType):
@@ -174,9 +175,9 @@ def modules_near(f: object) -> list[Module]:
                 found.append(thing)
             else:
                 held += islice(_held_by(thing), THINGS)
-        if not held:
+        near = [thing for thing in held if not isinstance(thing, PLAIN)]
+        if not near:
             break
-        near = held
     return found
 
 

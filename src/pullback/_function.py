@@ -215,8 +215,8 @@ class CalledFunction:
         x = self.like_inputs(xs)
         for i, x_i in zip(self.indices, (x,) if self._one else x, strict=True):
             args[i] = x_i
-        with Untouched():  # so that every call of f draws the same random numbers
-            return call(self.f, args, xs if copied else ())
+        with Untouched() as rng:  # so that every call of f draws the same random numbers
+            return call(self.f, args, xs if copied else (), rng=rng)
 
     def record(self, again: bool | None = None) -> Recorded:
         """Call f once and return the graph that it left.

@@ -85,12 +85,13 @@ class Untouched:
 
     __slots__ = ("_gpus", "_rng", "_settings")
 
-    def __enter__(self) -> None:  # of a class: a generator takes as long as a small f
+    def __enter__(self) -> Tensor:  # of a class: a generator takes as long as a small f
         # not torch.random.fork_rng, which looks for devices, as slow
         self._rng = random_numbers()
         gpus = torch.cuda.is_initialized()
         self._gpus = torch.cuda.get_rng_state_all() if gpus else []
         self._settings = torch.get_default_dtype(), torch.is_grad_enabled()
+        return self._rng
 
     def __exit__(self, *error: object) -> None:
         _set_settings(*self._settings)
@@ -156,13 +157,14 @@ def call(
     copied: Sequence[Tensor] = (),
     *,
     check: bool = True,
+    rng: Tensor | None = None,
 ) -> Any:
     """Return ``f(*inputs)``, computed on clones and checked.
 
     The clones are differentiable, so a graph that reaches ``inputs`` reaches through
     them; what f does to its arguments in place happens to the clones. Tensors in
     ``copied`` are clones already and are taken as they are. With ``check=False`` the output
-    is left to :func:`check_output`.
+    is left to :func:`check_output`. ``rng`` is the state of the random numbers, if known.
 
     Raises:
         RuntimeError: f changed one of its arguments in place.
@@ -182,7 +184,7 @@ def call(
     args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
         with own_buffers(f):
-            output = _run(f, args)
+            output = _run(f, args, rng)
     except RuntimeError as error:
         if in_transform():
             error.add_note(
@@ -213,7 +215,7 @@ def call(
     return output
 
 
-def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+def _run(f: Callable[..., Any], args: Sequence[Any], rng: Tensor | None) -> Any:
     """Return ``f(*args)``, with a graph that was not compiled.
 
     The backward of what was compiled may run once alone, has no derivative, and cannot run
@@ -232,7 +234,7 @@ def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
                 ) from error
     if not has_compiler():
         return f(*args)
-    rng = random_numbers()
+    rng = random_numbers() if rng is None else rng
     output = f(*args)
     if not has_compiled():
         return output
