@@ -21,7 +21,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_ext"))
 
 from certified import engine
-from pullback._inputs import untouched
+from pullback._inputs import Untouched
 from pullback._live_recorder import Recorder, named
 from pullback._readers import SeeReaders
 from pullback._torch import OpOverload, TorchDispatchMode, pytree
@@ -82,7 +82,7 @@ def outcome(func, args, kwargs):
     x = leaves[place].double().clone(memory_format=torch.contiguous_format)
     numbers = x.flatten().tolist()  # before f writes into it
     recorder = Recorder(x, torch.zeros(1).double())
-    with untouched(), torch.no_grad():
+    with Untouched(), torch.no_grad():
         try:
             with recorder, SeeReaders(recorder.read_past_operations):
                 results = tensors_of(f(x))

@@ -1,6 +1,8 @@
 """What f returns beside its output: handed through, at its inputs, once."""
 
 import functools
+import gc
+import weakref
 
 import pytest
 import torch
@@ -44,6 +46,78 @@ def test_beside_products():
     close(torch.autograd.grad(aux[0].sum(), x)[0], X.exp())  # as y would be
 
 
+def test_beside_operators():
+    J, aux = pullback.jacobian_operator(vector, X, has_aux=True)
+    close(aux, (X.exp(), 7))
+    close(J @ X, 3 * X**3)
+    close(J.T @ X, 3 * X**3)
+    close(aux, (X.exp(), 7))  # f ran with tangents since, and this is as it was
+    H, aux = pullback.hessian_operator(loss, X, has_aux=True)
+    close(H @ X, 6 * X**2)
+    assert aux["name"] == "cubes"
+    assert not aux["square"].requires_grad
+    half = lambda y: (y**2).sum() / 2  # noqa: E731
+    G, aux = pullback.gauss_newton_operator(vector, X, loss=half, has_aux=True)
+    close(G @ X, 9 * X**5)
+    close(aux, (X.exp(), 7))
+
+
+def test_an_operator_does_not_gather_what_is_beside():
+    seen = []
+
+    def f(x):
+        seen.append(weakref.ref(x))
+        return x**2, x
+
+    J, _ = pullback.jacobian_operator(f, X, has_aux=True)
+    for _ in range(5):
+        J @ X
+    gc.collect()
+    assert sum(ref() is not None for ref in seen) <= 2 < len(seen)
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+def test_beside_a_sparse_jacobian(mode):
+    plan = pullback.sparsity(vector, X, mode=mode, has_aux=True)
+    close(plan.pattern.to_dense(), torch.eye(6).bool())
+    J, aux = plan.jacobian(vector, X, has_aux=True)
+    close(J.to_dense(), (3 * X**2).flatten().diag())
+    close(aux, (X.exp(), 7))
+    assert not aux[0].requires_grad
+    y, J, aux = plan.value_and_jacobian(vector, X, has_aux=True)
+    close(y, X**3)
+    close(aux, (X.exp(), 7))
+
+
+def test_beside_a_sparse_hessian():
+    plan = pullback.sparsity(loss, X, hessian=True, has_aux=True)
+    H, aux = plan.hessian(loss, X, has_aux=True)
+    close(H.to_dense(), (6 * X).flatten().diag())
+    close(aux["square"], X**2)
+    assert not aux["square"].requires_grad
+
+
+@pytest.mark.parametrize("how", ["exact", "samples", "plan"])
+def test_beside_diagonals(how):
+    options, of_hessian = {}, {}
+    if how == "samples":
+        options = of_hessian = {"samples": 1}  # exact, for they are diagonal
+    if how == "plan":
+        options["plan"] = pullback.sparsity(vector, X, has_aux=True)
+        of_hessian["plan"] = pullback.sparsity(loss, X, hessian=True, has_aux=True)
+    for ask, f, given, expected in (
+        (pullback.diagonal, vector, options, 3 * X**2),
+        (pullback.divergence, vector, options, (3 * X**2).sum()),
+        (pullback.laplacian, loss, of_hessian, (6 * X).sum()),
+    ):
+        found, aux = ask(f, X, has_aux=True, **given)
+        close(found.value if how == "samples" else found, expected)
+        if f is loss:
+            close(aux["square"], X**2)
+        else:
+            close(aux, (X.exp(), 7))
+
+
 def test_keywords_go_through_partial():
     twice = functools.partial(loss, factor=2.0)
     H, _ = pullback.hessian(twice, X, has_aux=True)
@@ -76,6 +150,11 @@ def test_beside_gradients_of_samples(one_by_one):
         lambda f: pullback.hvp(f, X, u=X, has_aux=True),
         lambda f: pullback.vjp(f, X, v=X, has_aux=True),
         lambda f: pullback.jvp(f, X, u=X, has_aux=True),
+        lambda f: pullback.jacobian_operator(f, X, has_aux=True),
+        lambda f: pullback.sparsity(f, X, has_aux=True),
+        lambda f: pullback.sparsity(f, X).jacobian(f, X, has_aux=True),
+        lambda f: pullback.sparsity(f, X, hessian=True).hessian(f, X, has_aux=True),
+        lambda f: pullback.divergence(f, X, has_aux=True),
         lambda f: pullback.per_sample_gradients(lambda w, x: f(w), X, X, has_aux=True),
     ],
 )

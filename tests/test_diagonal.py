@@ -26,7 +26,7 @@ def height(x):
 
 @pytest.mark.parametrize("chunk_bytes", [1, 200, 2**26])
 def test_exact(monkeypatch, chunk_bytes):
-    monkeypatch.setattr("pullback._diagonal.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("pullback._products.CHUNK_BYTES", chunk_bytes)
     x = numbers(2, 3)
     D = torch.func.jacrev(mixed)(x).reshape(6, 6).diagonal()
     close(pullback.diagonal(mixed, x), D.reshape(2, 3))

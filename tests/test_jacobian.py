@@ -373,6 +373,11 @@ def test_leaves_no_cycles_that_would_keep_the_graph(mode):
         gc.enable()
 
 
+def test_an_empty_input_of_many_outputs():
+    J = jacobian(lambda x: x.sum() + torch.zeros(300), torch.zeros(0))
+    assert J.shape == (300, 0)
+
+
 def test_untouched_when_f_raises(mode):
     x = numbers(2).requires_grad_()
     before = torch.get_rng_state()

@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+import torch
 
 import pullback
 
@@ -77,6 +78,21 @@ print(pullback.plot.pattern.__name__, pullback.draw.vjp.__name__)
 """
     assert python(script) == ["light", "few", "pattern", "vjp"]
     assert {"plot", "distributed", "jacobian"} <= set(dir(pullback))
+
+
+@pytest.mark.parametrize("first", ["import torch, pullback", "import pullback, torch"])
+def test_torch_loads_a_plan_where_pullback_is_only_imported(tmp_path, first):
+    """Without a flag, and before any name of pullback is asked for."""
+    torch.save(pullback.sparsity(torch.square, torch.ones(4)), tmp_path / "plan.pt")
+    script = f"""
+import sys
+finders = [*sys.meta_path]
+{first}
+print(sys.meta_path == finders, "pullback._sparse" in sys.modules)
+plan = torch.load({str(tmp_path / "plan.pt")!r})
+print(plan.n_colors, plan.jacobian(torch.square, torch.arange(4.0)).values().tolist())
+"""
+    assert python(script) == ["True", "False", "1", "[0.0,", "2.0,", "4.0,", "6.0]"]
 
 
 def test_type_checkers_see_the_names_that_are_there():

@@ -520,6 +520,62 @@ def test_constant_zeros_count():
         assert torch.equal(entries(f, x), expected)
 
 
+LOWER = (torch.ones(4, 4) + 4 * torch.eye(4)).tril().double()
+BLOCKS = torch.block_diag(LOWER[:2, :2] + 1, LOWER[2:, 2:].T)  # 2 full, 2 triangular
+FACTOR = torch.block_diag(LOWER[:1, :1], LOWER[:3, :3])  # its product with its transpose
+BATCH = torch.stack([LOWER, BLOCKS])
+SHUFFLE = torch.tensor([2, 0, 3, 1])
+
+solve, solve_triangular = torch.linalg.solve, torch.linalg.solve_triangular
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda x: solve(LOWER, x), (4,)),
+        (lambda x: solve(LOWER.T, x), (4, 3)),
+        (lambda x: solve(LOWER[SHUFFLE][:, SHUFFLE], x), (4,)),  # of another order
+        (lambda x: solve(BLOCKS, x, left=False), (3, 4)),
+        (lambda x: solve(BATCH, x), (2, 4)),  # one vector for each matrix
+        (lambda x: solve(BATCH, x.T.expand(2, 4, 3)), (3, 4)),
+        (lambda x: solve(BATCH[:, None], x), (1, 3, 4, 2)),
+        (lambda x: solve(LOWER + 1, x), (4, 3)),  # full, but columns stay apart
+        (lambda x: solve_triangular(LOWER, x, upper=False), (4, 3)),
+        (lambda x: solve_triangular(LOWER + 1, x, upper=True), (4, 3)),
+        (lambda x: solve_triangular(BATCH, x, upper=False, left=False), (2, 3, 4)),
+        (lambda x: solve_triangular(BLOCKS, x, upper=True, unitriangular=True), (4, 1)),
+        (lambda x: torch.cholesky_solve(x, FACTOR), (4, 2)),
+        (lambda x: torch.cholesky_solve(x, FACTOR.T, upper=True), (4, 2)),
+        (lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(BLOCKS), x), (4, 2)),
+        (
+            lambda x: torch.linalg.lu_solve(
+                *torch.linalg.lu_factor(LOWER.T), x, left=False, adjoint=True
+            ),
+            (2, 4),
+        ),
+    ],
+)
+def test_solving_with_a_constant_matrix_has_the_zeros_of_its_inverse(f, shape):
+    x = numbers(*shape)
+    J = dense(f, x).reshape(-1, x.numel())
+    plan = pullback.sparsity(f, x)
+    assert torch.equal(plan.pattern.to_dense(), J.abs() > 1e-12)
+    close(plan.jacobian(f, x, chunk_size=1).to_dense(), J)
+
+
+def test_the_hessian_of_a_solution_has_its_zeros_too():
+    def f(x):
+        return (solve(BLOCKS, x) ** 2).sum()
+
+    expected = torch.block_diag(torch.ones(2, 2), torch.ones(2, 2)).bool()
+    plan = pullback.sparsity(f, numbers(4), hessian=True)
+    assert torch.equal(plan.pattern.to_dense(), expected)
+
+
+def test_a_matrix_that_x_changes_is_no_constant():
+    assert entries(lambda x: solve(LOWER + x.diag(), x), numbers(4)).all()
+
+
 def test_in_place_and_views():
     def f(x):
         y = torch.zeros(6)

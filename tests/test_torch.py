@@ -197,6 +197,7 @@ def test_what_was_compiled_stays_so():
     x = X.clone().requires_grad_()
     f(x).sum().backward()  # as in training: memory is not kept for a second backward
     assert _torch.has_compiler()
+    assert _torch.has_compiled()
 
     def is_compiled():
         return type(f(x).grad_fn).__name__ == _torch.COMPILED
@@ -220,6 +221,27 @@ def test_what_was_compiled_stays_so():
     assert len(pullback.hessian(lambda x: f(x).sum(), X)) == len(X)
     pullback.live(f, X)
     assert is_compiled()
+
+
+def test_what_was_compiled_and_computed_says_what_to_do():
+    f = torch.compile(lambda x: x.sin().cos().exp().sin() * x, backend="aot_eager")
+    x = X.clone().requires_grad_()
+    f(x).sum().backward()
+    y = f(x)
+    for ask in (
+        lambda: pullback.jacobian(y, x),
+        lambda: pullback.jacobian(y, x, chunk_size=1),
+        lambda: pullback.vjp(y, x, v=X),
+        lambda: pullback.hessian(y.sum(), x),
+    ):
+        with pytest.raises(RuntimeError, match="in place of y, as in pullback"):
+            ask()
+    with torch.compiler.set_stance("force_eager"):
+        eager = f(x)
+    close(pullback.jacobian(eager, x), pullback.jacobian(f, x))
+    before = x.grad.clone()
+    y.sum().backward()  # which is still there
+    close(x.grad, 2 * before)
 
 
 def test_cond_under_modes_and_transforms_leaves_nothing_broken():

@@ -25,7 +25,7 @@ from torch import Tensor
 import pullback
 from certified import AGREE, differences
 from odd_cases import THEMES, Case
-from pullback._inputs import random_numbers, untouched
+from pullback._inputs import Untouched, random_numbers
 from pullback._torch import pytree, tensor_hooks, version
 
 # -- The functions ---------------------------------------------------------------------
@@ -173,7 +173,7 @@ ASKS: dict[str, Callable[[Asked], str | None]] = {
 
 def _computed(a: Asked) -> tuple[Tensor, Any, Any]:
     """Return a leaf, f of it and a cotangent, as a caller of backward has them."""
-    with untouched(), torch.enable_grad():
+    with Untouched(), torch.enable_grad():
         leaf = a.x.detach().clone().requires_grad_()
         y = a.f(leaf * 1)
     if isinstance(y, Tensor):
@@ -240,7 +240,7 @@ def answer(case: Case, ask: Callable[[Asked], str | None]) -> str:
 
     def once(_: int) -> str:
         x = case.x()
-        with untouched():
+        with Untouched():
             numbers = x.detach().to_dense() if not x.is_meta else torch.ones(x.shape)
             wide = numbers.to(torch.complex128 if x.is_complex() else torch.float64)
             J = np.asarray(case.J(wide.numpy().reshape(-1)))
@@ -265,7 +265,7 @@ def answer(case: Case, ask: Callable[[Asked], str | None]) -> str:
 def tried(case: Case) -> dict[str, list[str]]:
     """Return the functions of the package by what they answer, right answers first."""
     groups: dict[str, list[str]] = {"right": []}
-    with untouched(), warnings.catch_warnings():
+    with Untouched(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="f looks at values")
         for name, ask in ASKS.items():
             torch.manual_seed(0)

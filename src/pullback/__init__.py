@@ -25,6 +25,8 @@ exact or estimated.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback._saved import let_torch_load_plans
+
 if TYPE_CHECKING:
     from pullback import distributed as distributed
     from pullback import draw
@@ -142,6 +144,9 @@ if not TYPE_CHECKING:  # which knows the names, and that there are no others
             raise AttributeError(f"module 'pullback' has no attribute {name!r}")
         globals()[name] = value
         return value
+
+
+let_torch_load_plans()
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -29,6 +29,8 @@ DEPTH = 5
 THINGS = 2000
 #: Modules of Python whose functions capture the caller's, and whose globals are their own.
 OTHERS = "torch", "pullback", "numpy", "scipy"
+#: What changes nothing, made once: it is entered at every call of f.
+NOTHING = nullcontext()
 #: How many seconds a thread waits for another before it says so.
 PATIENCE = 20
 #: What holds no module.
@@ -45,8 +47,8 @@ def own_buffers(f: Callable[..., Any]) -> AbstractContextManager[None]:
     that were lent last, and the last thread to end gives the caller's back. In forward
     mode, and in transforms, they take turns; beside one in reverse mode torch may raise.
     """
-    modules = list(training_modules(f))
-    return _lent_to(modules) if modules else nullcontext()
+    modules = training_modules(f)
+    return _lent_to(modules) if modules else NOTHING
 
 
 @contextmanager
@@ -141,41 +143,45 @@ def _is_copy(module: Module, name: str, b: Tensor | None) -> bool:
     return b is not None and _COPIES.get((id(module), name, id(b))) is b
 
 
-def training_modules(f: object) -> Iterator[Module]:
-    """Yield the modules near f that are in training mode and may have buffers."""
-    seen: set[int] = set()
-    for found in modules_near(f):
-        stack = [found]
-        while stack:
-            module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            if not is_compiled(module):
-                stack += module.children()
-            if module.training:
-                yield module
+def training_modules(f: object) -> list[Module]:
+    """Return the modules near f that are in training mode and may have buffers."""
+    found, seen = list[Module](), set[int]()
+    stack = modules_near(f)[::-1]
+    while stack:
+        module = stack.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        if not is_compiled(module):
+            stack += module.children()
+        if module.training:
+            found.append(module)
+    return found
 
 
-def modules_near(f: object) -> Iterator[Module]:
-    """Yield the modules that f can be seen to hold, the outermost alone."""
-    near, seen = [f], set[int]()
+def modules_near(f: object) -> list[Module]:
+    """Return the modules that f can be seen to hold, the outermost alone."""
+    found, seen = list[Module](), set[int]()
+    near = [] if isinstance(f, PLAIN) else [f]
     for _ in range(DEPTH):
         held: list[object] = []
         for thing in near:
-            if isinstance(thing, PLAIN) or id(thing) in seen or len(seen) > THINGS:
+            if id(thing) in seen or len(seen) > THINGS:
                 continue
             seen.add(id(thing))
-            if isinstance(thing, Module):
-                yield thing
+            if isinstance(thing, FunctionType):
+                held += _held_by_function(thing)[:THINGS]
+            elif isinstance(thing, Module):
+                found.append(thing)
             else:
                 held += islice(_held_by(thing), THINGS)
-        near = held
+        near = [thing for thing in held if not isinstance(thing, PLAIN)]
+        if not near:
+            break
+    return found
 
 
 def _held_by(thing: object) -> Iterable[object]:
-    if isinstance(thing, FunctionType):
-        return _held_by_function(thing)
     if isinstance(thing, MethodType):
         return thing.__self__, thing.__func__
     if isinstance(thing, partial):
@@ -188,14 +194,17 @@ def _held_by(thing: object) -> Iterable[object]:
     return () if _is_other(kept) else getattr(thing, "__dict__", {}).values()
 
 
-def _held_by_function(f: FunctionType) -> Iterable[object]:
-    held: list[object] = [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+def _held_by_function(f: FunctionType) -> list[object]:
+    held: list[object] = list(f.__defaults__ or ())
+    if f.__kwdefaults__:
+        held += f.__kwdefaults__.values()
     for cell in f.__closure__ or ():
         try:
             held.append(cell.cell_contents)
         except ValueError:  # not filled yet
             continue
-    held += [v for name, v in f.__dict__.items() if name == "__wrapped__"]
+    if "__wrapped__" in f.__dict__:
+        held.append(f.__dict__["__wrapped__"])
     if not _is_other(f.__module__ or ""):
         known = f.__globals__
         held += [known[name] for name in _names_in(f.__code__) if name in known]

@@ -11,20 +11,21 @@ from torch import Tensor
 from pullback._function import (
     CalledFunction,
     Recorded,
+    beside,
     function_or_tensor,
     without_fused_attention,
 )
 from pullback._inputs import (
+    check_all_real,
     check_argnum,
     check_inputs,
     check_no_transform,
-    check_real,
     check_single,
     flatten,
     kind_of,
 )
 from pullback._jacobian import jacobian
-from pullback._products import CHUNK_BYTES, Together, one_hot, vjp
+from pullback._products import Together, rows_in_chunks, vjp
 from pullback._torch import pytree
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def diagonal(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the diagonal of the Jacobian, :math:`\partial y_i/\partial x_i`.
 
@@ -78,6 +80,8 @@ def diagonal(
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f, with which the exact diagonal takes a
             product for each colour.
+        has_aux: f returns ``(y, aux)``, and so what is asked for and aux come back, as a
+            tuple, without graphs of tensors in aux.
 
     Returns:
         What has the structure and shapes of x, or an :class:`Estimate` of such.
@@ -94,6 +98,10 @@ def diagonal(
         >>> pullback.diagonal(lambda x: x * x.sum(), torch.tensor([1.0, 2.0]))
         tensor([4., 5.])
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: diagonal(f, *inputs, **options))
     if samples is None:
         return _exact(f, inputs, argnums, batched, plan)
     return _estimates(f, inputs, argnums, samples, generator, plan)
@@ -107,6 +115,7 @@ def divergence(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the trace of the Jacobian, :math:`\sum_i\partial y_i/\partial x_i`.
 
@@ -123,6 +132,7 @@ def divergence(
         samples: How many random directions; None for the exact sum.
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f, as for :func:`diagonal`.
+        has_aux: Whether f returns ``(y, aux)``, as for :func:`diagonal`.
 
     Returns:
         A number as a tensor of shape ``()``, one for each sample of shape ``(B,)`` if
@@ -149,6 +159,10 @@ def divergence(
         >>> pullback.divergence(f, torch.ones(21_000), plan=plan)
         tensor(21000.)
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: divergence(f, *inputs, **options))
     if samples is None:
         return _summed(_exact(f, inputs, argnums, batched, plan), batched, 0)
     _check_one_way(samples, plan)
@@ -164,6 +178,7 @@ def laplacian(
     samples: int | None = None,
     generator: torch.Generator | None = None,
     plan: Sparsity | None = None,
+    has_aux: bool = False,
 ) -> Any:
     r"""Return the trace of the Hessian, :math:`\sum_i\partial^2f/\partial x_i^2`.
 
@@ -178,6 +193,7 @@ def laplacian(
         generator: What the directions are drawn from; None for the state of torch.
         plan: What :func:`sparsity` found for f with ``hessian=True``; if ``batched``, for
             the sum of what f returns.
+        has_aux: Whether f returns ``(y, aux)``, as for :func:`diagonal`.
 
     Returns:
         What :func:`divergence` gives for the gradient of f.
@@ -195,6 +211,10 @@ def laplacian(
         >>> pullback.laplacian(u(X), X, batched=True).detach()  # computed before
         tensor([4., 8.])
     """
+    if has_aux:
+        options: Any = {"argnums": argnums, "batched": batched, "samples": samples}
+        options |= {"generator": generator, "plan": plan}
+        return beside(f, lambda f: laplacian(f, *inputs, **options))
     if plan is not None:
         _check_one_way(samples, plan)
         return _summed(_by_hessian(f, inputs, argnums, batched, plan), batched, 0)
@@ -318,21 +338,18 @@ def _exact(
     lead = int(batched)
     shape = xs[0].shape[:lead]
     sizes = [x.shape[lead:].numel() for x in xs]
-    total = sum(sizes)
-    size = max(1, CHUNK_BYTES // max(1, 2 * sum(x.nbytes for x in xs)))
     pieces = [xs[0].new_empty(0, *shape)]
-    for start in range(0, total, size):
-        stop = min(start + size, total)
-        with function.keep_grads():
-            rows = take(one_hot(ys, start, stop, batched))
-        own = torch.arange(start, stop, device=rows[0].device)
-        # rows[k] is the derivative of number start + k, and own[k] that same number of x
-        flat_rows = [
-            r.reshape(stop - start, *shape, n) for r, n in zip(rows, sizes, strict=True)
-        ]
-        together = torch.cat(flat_rows, -1) if len(flat_rows) > 1 else flat_rows[0]
-        at = own.reshape(-1, *[1] * lead, 1).expand(*together.shape[:-1], 1)
-        pieces.append(together.gather(-1, at).squeeze(-1))
+    bytes_each = 2 * sum(x.nbytes for x in xs)
+    with function.keep_grads():
+        for start, stop, rows in rows_in_chunks(take, ys, bytes_each, batched):
+            own = torch.arange(start, stop, device=rows[0].device)
+            # rows[k] is the derivative of number start + k, own[k] that same number of x
+            flat_rows = [
+                r.reshape(stop - start, *shape, n) for r, n in zip(rows, sizes, strict=True)
+            ]
+            together = torch.cat(flat_rows, -1) if len(flat_rows) > 1 else flat_rows[0]
+            at = own.reshape(-1, *[1] * lead, 1).expand(*together.shape[:-1], 1)
+            pieces.append(together.gather(-1, at).squeeze(-1))
     found = torch.cat(pieces)
     found = found.movedim(0, -1) if batched else found
     parts = found.split(sizes, -1)
@@ -396,18 +413,15 @@ def _products_of(
     check_no_transform()
     function = function_or_tensor(f, inputs, argnums)
     (index,) = function.indices
-    for x in function.xs:
-        check_real(f"inputs[{index}]", x)
+    check_all_real(f"inputs[{index}]", function.xs)
     graph = function.record()
-    name = "y" if function.computed else "the output of f"
-    for y in graph.ys:
-        check_real(name, y)
+    check_all_real(function.output_name, graph.ys)
     shapes = [[tuple(t.shape) for t in ts] for ts in (graph.ys, graph.xs)]
     if shapes[0] != shapes[1] and not (flat and len(graph.xs) > 1):
         of_y, of_x = (", ".join(map(str, shape)) for shape in shapes)
         raise ValueError(
-            f"{name} has shape {of_y} and inputs[{index}] has shape {of_x}; the same "
-            "shape is needed for a diagonal"
+            f"{function.output_name} has shape {of_y} and inputs[{index}] has shape "
+            f"{of_x}; the same shape is needed for a diagonal"
         )
     pull = vjp(graph.ys, graph.xs, graph.again)
     return function, graph, Together(pull, 1 if graph.alone else None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from pullback._buffers import NOTHING
 from pullback._graph import (
     Reach,
     check_twice,
@@ -20,6 +21,7 @@ from pullback._graph import (
     refusal_on_the_way,
 )
 from pullback._inputs import (
+    Untouched,
     call,
     check_inputs,
     check_output,
@@ -28,7 +30,6 @@ from pullback._inputs import (
     jvp,
     leaf_of,
     unflatten,
-    untouched,
 )
 from pullback._torch import pytree
 
@@ -50,7 +51,9 @@ def function_or_tensor(
 
 
 def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Return f without what it returns beside its output, and what was beside at each call.
+    """Return f without what it returns beside its output, and what was beside that.
+
+    Kept are that of the first call and that of the last.
 
     Raises:
         TypeError: f is no function. The function that comes back raises it where f returns
@@ -69,10 +72,17 @@ def without_aux(f: Any) -> tuple[Callable[..., Any], list[Any]]:
                 f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
                 "the output and what goes with it, is needed"
             )
+        del kept[1:]
         kept.append(output[1])
         return output[0]
 
     return alone, kept
+
+
+def beside(f: Any, ask: Callable[[Callable[..., Any]], T]) -> tuple[T, Any]:
+    """Return what ``ask`` says of f alone, and what f returned beside it, off its graph."""
+    alone, kept = without_aux(f)
+    return ask(alone), detached(kept[0])
 
 
 def flat_form(f: Any, inputs: tuple[Any, ...], index: int) -> tuple[Any, tuple[Any, ...]]:
@@ -184,9 +194,11 @@ class CalledFunction:
         inputs: All that it is called with.
         xs: The tensors in those inputs that ``argnums`` names.
         computed: Whether there is no function, but the tensor that it returned.
+        output_name: What errors call the output.
     """
 
     computed = False
+    output_name = "the output of f"
 
     def __init__(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
@@ -194,7 +206,7 @@ class CalledFunction:
         self.indices = self._check_inputs(f, inputs, argnums)
         self.f, self.inputs = f, inputs
         self._one = isinstance(argnums, int)
-        chosen = tuple(inputs[i] for i in self.indices)
+        chosen = tuple([inputs[i] for i in self.indices])
         self.xs, self._structure = flatten(chosen[0] if self._one else chosen)
 
     def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
@@ -203,8 +215,8 @@ class CalledFunction:
         x = self.like_inputs(xs)
         for i, x_i in zip(self.indices, (x,) if self._one else x, strict=True):
             args[i] = x_i
-        with untouched():  # so that every call of f draws the same random numbers
-            return call(self.f, args, xs if copied else ())
+        with Untouched() as rng:  # so that every call of f draws the same random numbers
+            return call(self.f, args, xs if copied else (), rng=rng)
 
     def record(self, again: bool | None = None) -> Recorded:
         """Call f once and return the graph that it left.
@@ -217,7 +229,7 @@ class CalledFunction:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in self.xs)
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in self.xs]
-        with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
+        with NOTHING if torch.is_grad_enabled() else torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(self(*xs, copied=True))
         met = reach(ys, xs)
@@ -255,7 +267,7 @@ class CalledFunction:
 
     def keep_grads(self) -> AbstractContextManager[None]:
         """Give back every ``.grad`` that products would write; a graph of f's has none."""
-        return nullcontext()
+        return NOTHING
 
     def _check_inputs(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
@@ -267,6 +279,7 @@ class ComputedTensor(CalledFunction):
     """A tensor y in place of f; it has one graph, the caller's, and no tangents."""
 
     computed = True
+    output_name = "y"
 
     def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
         """Return y, whatever the xs are."""

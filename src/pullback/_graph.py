@@ -224,22 +224,24 @@ CUT = "Error"
 def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
     """Walk the graph from the ys to the xs."""
     ends = [_edge(x) for x in xs]
-    todo = [_edge(y) for y in ys if y.requires_grad]
-    seen: set[Any] = set()
+    edges = [_edge(y) for y in ys if y.requires_grad]
+    met: set[Any] = set()  # of the ends
+    seen: set[Any] = {None}
     kinds: dict[type, Any] = {}  # and a node of each
     captured = False
     stop = {end[0] for end in ends}
-    while todo:
-        edge = todo.pop()
+    while edges:
+        edge = edges.pop()
         node = edge[0]
-        if node is None or edge in seen:
+        if node in seen:
             continue
-        seen.add(edge)
         if node in stop:
+            met.add(edge)
             continue
+        seen.add(node)
         following = node.next_functions  # a new tuple at every look
         if following:
-            todo += following
+            edges += following
             kinds[type(node)] = node
         else:
             captured = True
@@ -252,7 +254,7 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         elif issubclass(kind, BackwardCFunction):
             custom = True
             cut = node.refusal if function_of(node) is _Cut else cut
-    return Reach([end in seen for end in ends], captured, alone, custom, cut)
+    return Reach([end in met for end in ends], captured, alone, custom, cut)
 
 
 def check_twice(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:

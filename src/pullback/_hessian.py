@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pullback._function import detached, without_aux, without_fused_attention
-from pullback._inputs import ChunkSize, call, untouched
+from pullback._inputs import ChunkSize, Untouched, call
 from pullback._jacobian import jacobian
 from pullback._torch import in_transform, pytree
 
@@ -107,7 +107,7 @@ def hessian(
         options: Any = {"argnums": argnums, "chunk_size": chunk_size, "batched": batched}
         H = hessian(alone, *inputs, create_graph=create_graph, **options)
         if in_transform():  # what was kept is of a transform
-            with untouched():
+            with Untouched():
                 call(alone, inputs)
         return H, detached(kept[-1])
     if isinstance(f, Tensor):

@@ -17,6 +17,7 @@ from pullback._graph import leads_to
 from pullback._torch import (
     COMPILED,
     forward_level,
+    has_compiled,
     has_compiler,
     in_transform,
     pytree,
@@ -28,6 +29,7 @@ from pullback._torch import (
 logger = logging.getLogger("pullback")
 
 Mode = Literal["auto", "reverse", "forward"]
+_MODES = get_args(Mode)
 ChunkSize = int | Literal["auto"] | None
 
 
@@ -59,7 +61,7 @@ def check_flag(name: str, value: object) -> None:
 
 def check_mode(mode: object) -> None:
     """Raise ValueError unless ``mode`` is a :data:`Mode`."""
-    if mode not in get_args(Mode):
+    if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
 
 
@@ -69,8 +71,7 @@ def check_argnum(argnums: object) -> None:
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
 
 
-@contextmanager
-def untouched() -> Iterator[None]:
+class Untouched:
     """Give the caller back RNG states, default dtype and grad mode, also on an error.
 
     A function that draws random numbers sees the state that the caller left, and
@@ -81,18 +82,23 @@ def untouched() -> Iterator[None]:
     on where f left them. The CPU's is one for all threads: what another thread draws
     meanwhile is drawn again afterwards.
     """
-    # not torch.random.fork_rng, which takes as long as a small f to look for devices
-    rng = random_numbers()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
-    try:
-        yield
-    finally:
-        _set_settings(dtype, recording)
+
+    __slots__ = ("_gpus", "_rng", "_settings")
+
+    def __enter__(self) -> Tensor:  # of a class: a generator takes as long as a small f
+        # not torch.random.fork_rng, which looks for devices, as slow
+        self._rng = random_numbers()
+        gpus = torch.cuda.is_initialized()
+        self._gpus = torch.cuda.get_rng_state_all() if gpus else []
+        self._settings = torch.get_default_dtype(), torch.is_grad_enabled()
+        return self._rng
+
+    def __exit__(self, *error: object) -> None:
+        _set_settings(*self._settings)
         with _GENERATOR:
-            torch.set_rng_state(rng)
-        if gpus:
-            torch.cuda.set_rng_state_all(gpus)
+            torch.set_rng_state(self._rng)
+        if self._gpus:
+            torch.cuda.set_rng_state_all(self._gpus)
 
 
 def random_numbers() -> Tensor:
@@ -151,13 +157,14 @@ def call(
     copied: Sequence[Tensor] = (),
     *,
     check: bool = True,
+    rng: Tensor | None = None,
 ) -> Any:
     """Return ``f(*inputs)``, computed on clones and checked.
 
     The clones are differentiable, so a graph that reaches ``inputs`` reaches through
     them; what f does to its arguments in place happens to the clones. Tensors in
     ``copied`` are clones already and are taken as they are. With ``check=False`` the output
-    is left to :func:`check_output`.
+    is left to :func:`check_output`. ``rng`` is the state of the random numbers, if known.
 
     Raises:
         RuntimeError: f changed one of its arguments in place.
@@ -173,12 +180,11 @@ def call(
     clones = [
         t if id(t) in kept or not isinstance(t, Tensor) else t.clone() for t in leaves
     ]
-    tensors = [t for t in clones if isinstance(t, Tensor)]
-    before = [(version(t), t.requires_grad) for t in tensors]
+    before = [(t, version(t), t.requires_grad) for t in clones if isinstance(t, Tensor)]
     args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
         with own_buffers(f):
-            output = _run(f, args)
+            output = _run(f, args, rng)
     except RuntimeError as error:
         if in_transform():
             error.add_note(
@@ -195,7 +201,7 @@ def call(
                 "pullback.check(f, (a, b))"
             )
         raise
-    for i, (t, (count, graph)) in enumerate(zip(tensors, before, strict=True)):
+    for i, (t, count, graph) in enumerate(before):
         if version(t) == count and (t.requires_grad or not graph):  # x.detach_()
             continue
         name = named_tensors(inputs)[i][0]
@@ -209,7 +215,7 @@ def call(
     return output
 
 
-def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+def _run(f: Callable[..., Any], args: Sequence[Any], rng: Tensor | None) -> Any:
     """Return ``f(*args)``, with a graph that was not compiled.
 
     The backward of what was compiled may run once alone, has no derivative, and cannot run
@@ -228,9 +234,11 @@ def _run(f: Callable[..., Any], args: Sequence[Any]) -> Any:
                 ) from error
     if not has_compiler():
         return f(*args)
-    rng = random_numbers()
+    rng = random_numbers() if rng is None else rng
     output = f(*args)
-    ys = [t for t in pytree.tree_leaves(output) if isinstance(t, Tensor)]
+    if not has_compiled():
+        return output
+    ys = [t for t in flatten(output)[0] if isinstance(t, Tensor)]
     if not leads_to(ys, {COMPILED}):
         return output
     logger.info("f is compiled; derivatives are those of what it was before torch.compile")
@@ -248,7 +256,7 @@ def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> An
 
 def check_output(output: Any) -> None:
     """Raise TypeError unless ``output`` holds differentiable tensors only."""
-    if isinstance(output, Tensor) and _differentiable(output) and _strided(output):
+    if isinstance(output, Tensor) and output.is_floating_point() and _strided(output):
         return
     leaves = pytree.tree_leaves_with_path(output)
     if not leaves:
@@ -326,7 +334,7 @@ def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
 
 def check_differentiated(name: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is made of strided differentiable tensors."""
-    if isinstance(value, Tensor) and _differentiable(value) and _strided(value):
+    if isinstance(value, Tensor) and value.is_floating_point() and _strided(value):
         return
     leaves = pytree.tree_leaves_with_path(value)
     if not leaves:
@@ -411,6 +419,12 @@ def check_real(name: str, t: Tensor) -> None:
         )
 
 
+def check_all_real(name: str, ts: Sequence[Tensor]) -> None:
+    """Raise TypeError if one of the tensors is complex."""
+    for t in ts:
+        check_real(name, t)
+
+
 def check_numbers(name: str, t: Tensor) -> None:
     """Raise ValueError if ``t`` is on the meta device."""
     if t.is_meta:
@@ -437,10 +451,10 @@ def _differentiable(t: Tensor) -> bool:
 def check_devices(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
     """Raise ValueError if some tensors are on the meta device and others not."""
     meta = any(x.is_meta for x in xs)
-    odd = next((y for y in ys if y.is_meta is not meta), None)
-    if odd is not None:
+    odd = [y.device for y in ys if y.is_meta is not meta]
+    if odd:
         raise ValueError(
-            f"an input is on {xs[0].device} and an output on {odd.device}; the meta device "
+            f"an input is on {xs[0].device} and an output on {odd[0]}; the meta device "
             "keeps no numbers, so all of them or none on it are needed"
         )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
+from math import inf
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pullback._buffers import NOTHING
 from pullback._function import (
     CalledFunction,
     Recorded,
@@ -22,7 +23,9 @@ from pullback._graph import bytes_on_the_way, reach
 from pullback._inputs import (
     ChunkSize,
     Mode,
+    Untouched,
     call,
+    check_all_real,
     check_devices,
     check_numbers,
     check_real,
@@ -30,7 +33,6 @@ from pullback._inputs import (
     leaf_of,
     named_tensors,
     unflatten,
-    untouched,
 )
 from pullback._products import (
     Options,
@@ -39,6 +41,7 @@ from pullback._products import (
     columns_to_blocks,
     fastest_count,
     numbers_in,
+    pulled,
     ramps,
     vjp,
 )
@@ -68,7 +71,9 @@ def jacobian(
     In place of f you may give a tensor y that is already computed, and then the
     tensor x, leaf or not, that y was computed from: ``jacobian(y, x)``. It is done in
     reverse mode, keeps the graph of y, and leaves every ``.grad`` as it is; to find the
-    tensors that retain one takes tens of milliseconds, which a function does not need.
+    tensors that retain one takes tens of milliseconds, which a function does not need. The
+    graph of a compiled function that has trained may refuse more than one product; the
+    function itself does not.
 
     **Modes.** With m output numbers and n input numbers, reverse mode takes m
     vector-Jacobian products, a row each, and forward mode n Jacobian-vector products,
@@ -156,7 +161,7 @@ def jacobian(
                 [2., 1., 0.]])
     """
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    with nullcontext() if create_graph else torch.no_grad():
+    with NOTHING if create_graph else torch.no_grad():
         if has_aux:
             return _with_aux(f, inputs, argnums, options)[1:]
         return dense(f, inputs, argnums, options)[1]
@@ -204,7 +209,7 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    with nullcontext() if create_graph else torch.no_grad():
+    with NOTHING if create_graph else torch.no_grad():
         if has_aux:
             return _with_aux(f, inputs, argnums, options)
         return dense(f, inputs, argnums, options)
@@ -217,7 +222,7 @@ def _with_aux(
     alone, kept = without_aux(f)
     value, J = dense(alone, inputs, argnums, options)
     if options.mode == "forward" or in_transform():  # what was kept may be of a transform
-        with untouched():
+        with Untouched():
             call(alone, inputs)
         aux = kept[-1]
     else:
@@ -271,21 +276,27 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
         options = options._replace(chunk_size=1)
     if options.chunk_size == "auto":
         options = options._replace(bytes_each=bytes_on_the_way(ys))
-    elif options.chunk_size is None and not graph.again:
-        fastest = fastest_count(ys, xs, options)
-        options = options._replace(fastest=fastest) if fastest else options
 
     blocks = None
     try:
         if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
             blocks = _columns_on_graph(graph, options)
         if blocks is None:
+            options = _in_pieces(graph, numbers_in(ys, options), options)
             blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
     except RuntimeError as error:
         _say_size_if_out_of_memory(error, ys, xs, options)
         raise
     blocks = [graph.cut(row) for row in blocks]
     return _Found(function.value(graph), graph.structure, blocks, graph.used)
+
+
+def _in_pieces(graph: Recorded, count: int, options: Options) -> Options:
+    """Say how many of ``count`` products go together, where that is left open."""
+    if options.chunk_size is None and not graph.again:
+        fastest = fastest_count(count, graph.ys, graph.xs)
+        return options._replace(fastest=fastest) if fastest else options
+    return options
 
 
 def _say_size_if_out_of_memory(
@@ -320,28 +331,31 @@ def _columns_on_graph(graph: Recorded, options: Options) -> list[list[Tensor]] |
     not zero the columns must also give v^T J back, which is a check on them.
     """
     xs, ys = graph.xs, graph.ys
-    with torch.enable_grad():
-        vs = [v.requires_grad_() for v in ramps(ys)]
-        try:
-            vJ = vjp(ys, xs, create_graph=True)(*vs)
-        except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
-            return None
+    try:
+        vs, vJ = pulled(ys, xs)
+    except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
+        return None
     if not any(w.requires_grad for w in vJ):
         return None
     try:
+        options = _in_pieces(graph, numbers_in(xs, options), options)
         columns = apply(vjp(vJ, vs, graph.again), xs, options)
     except RuntimeError:
         return None
     with torch.no_grad():
         pairs = zip(columns, vs, strict=True)
-        found = torch.stack([c.flatten(1) @ v.flatten() for c, v in pairs]).sum(0)
+        found = reduce(torch.add, [c.flatten(1) @ v.flatten() for c, v in pairs])
         right = torch.cat([(w.sum(0) if options.batched else w).flatten() for w in vJ])
-        scale = right.abs().max()
-        if not (found - right).abs().max() <= 1e-3 * scale:
+        if not _largest(found - right) <= 1e-3 * _largest(right):
             return None
     blocks = columns_to_blocks(columns, ys, xs, options)
     # in the dtype that rows have
     return [[b.to(x.dtype) for b, x in zip(row, xs, strict=True)] for row in blocks]
+
+
+def _largest(t: Tensor) -> float:
+    """Return the largest absolute value, by one operation where abs and max are two."""
+    return float(torch.linalg.vector_norm(t, inf)) if t.numel() else 0.0
 
 
 def _reverse_in_transform(function: CalledFunction, options: Options) -> _Found:
@@ -418,8 +432,7 @@ def _check_inputs(function: CalledFunction, options: Options) -> None:
 
 
 def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: Options) -> None:
-    for y in ys:
-        check_real("an output", y)
+    check_all_real("an output", ys)
     check_devices(xs, ys)
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}

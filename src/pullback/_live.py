@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pullback._inputs import (
+    Untouched,
     check_readable,
     check_tensors,
     kind_of,
     leaf_of,
-    untouched,
 )
 from pullback._jacobian import jacobian
 from pullback._live_again import place_of_change, without_chance
@@ -146,7 +146,7 @@ class Live:
         """
         leaf = x.detach().double().reshape(self.x_shape).clone().requires_grad_()
         weights = v.detach().double().reshape(self.y_shape)
-        with Lent() as lent, untouched(), torch.enable_grad():
+        with Lent() as lent, Untouched(), torch.enable_grad():
             with Watched(leaf, lent), Doubled() as mode:
                 of = called(self._f, leaf)
                 product, seen = _pulled(of, weights, mode, graph=self.graph is not None)
@@ -266,7 +266,7 @@ def live(
     """
     check_tensors(f, (x,))
     _small_and_real("x", x)
-    with Lent() as lent, untouched():
+    with Lent() as lent, Untouched():
         leaf = leaf_of(x)
         with torch.enable_grad():
             own = leaf.clone()
@@ -327,7 +327,7 @@ def _recorded(
     recorder, drawing = Recorder(leaf, weights), None
     with (
         Lent() as lent,
-        untouched(),
+        Untouched(),
         torch.enable_grad(),
         _ATTENTION,
         sdpa_kernel(SDPBackend.MATH),

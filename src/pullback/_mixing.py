@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
+from pullback._inputs import Untouched, call, check_tensors, leaf_of, one_tensor
 from pullback._report import Table
 from pullback._samples import (
     VANISHED,
@@ -139,10 +139,10 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
         raise TypeError(f"dim is {dim!r}; the int of a dimension is needed")
 
     def output(x: Tensor) -> Tensor:
-        with untouched():  # so that every call draws the same random numbers
+        with Untouched():  # so that every call draws the same random numbers
             return one_tensor(call(f, (x,)))
 
-    with untouched(), torch.enable_grad():
+    with Untouched(), torch.enable_grad():
         leaf = leaf_of(x)
         y = output(leaf)
         if not y.requires_grad:

@@ -19,13 +19,14 @@ from pullback._function import (
 )
 from pullback._graph import check_twice, reach
 from pullback._inputs import (
+    check_all_real,
     check_devices,
     check_no_transform,
     check_real,
     flatten,
     kind_of,
 )
-from pullback._products import CHUNK_BYTES, Together, logger, one_hot, ramps
+from pullback._products import Together, logger, pulled, ramps, rows_in_chunks
 from pullback._products import vjp as pull_through
 from pullback._torch import pytree
 
@@ -71,7 +72,8 @@ def vjp(
         tensor([12., 14., 16.])
     """
     if has_aux:
-        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J.T, "v", v)
+        J, aux = _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
+        return J.T.product("v", v), aux
     return _JacobianOf(f, inputs, argnums).T.product("v", v)
 
 
@@ -114,7 +116,8 @@ def jvp(
         tensor([1., 6.])
     """
     if has_aux:
-        return _beside(f, lambda f: _JacobianOf(f, inputs, argnums), lambda J: J, "u", u)
+        J, aux = _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
+        return J.product("u", u), aux
     return _JacobianOf(f, inputs, argnums).product("u", u)
 
 
@@ -163,13 +166,17 @@ def hvp(
         tensor([0., 6.])
     """
     if has_aux:
-        return _beside(f, lambda f: _HessianOf(f, inputs, argnums), lambda H: H, "u", u)
+        H, aux = _with_aux(f, lambda f: _HessianOf(f, inputs, argnums))
+        return H.product("u", u), aux
     return _HessianOf(f, inputs, argnums).product("u", u)
 
 
 def jacobian_operator(
-    f: Callable[..., Any] | Tensor, *inputs: Any, argnums: int | tuple[int, ...] = 0
-) -> Operator:
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+) -> Any:
     r"""Return J as an operator: ``J @ u`` and ``J.T @ v``, with J never formed.
 
     Args:
@@ -177,6 +184,8 @@ def jacobian_operator(
         *inputs: What f is called with. Their values, and those of what f captures, are to
             stay while the operator is in use: f is called again for ``J @ u``.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the operator and aux, of this call, come
+            back, as a tuple.
 
     Returns:
         An :class:`Operator` from x to y.
@@ -194,18 +203,25 @@ def jacobian_operator(
         >>> J @ torch.tensor([1.0, 0.0, 0.0]), J.T @ torch.tensor([0.0, 0.0, 1.0])
         (tensor([1., 2., 6.]), tensor([6., 3., 2.]))
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _JacobianOf(f, inputs, argnums))
     return _JacobianOf(f, inputs, argnums)
 
 
 def hessian_operator(
-    f: Callable[..., Any] | Tensor, *inputs: Any, argnums: int | tuple[int, ...] = 0
-) -> Operator:
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+) -> Any:
     """Return H as an operator, which takes one pass through a kept graph a product.
 
     Args:
         f: Function of the inputs that returns a tensor with one number; or that tensor.
         *inputs: What f is called with.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, and so the operator and aux, of this call, come
+            back, as a tuple.
 
     Returns:
         An :class:`Operator` from x to x.
@@ -225,6 +241,8 @@ def hessian_operator(
         >>> failed, torch.allclose(H @ torch.from_numpy(step), -g)
         (0, True)
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _HessianOf(f, inputs, argnums))
     return _HessianOf(f, inputs, argnums)
 
 
@@ -233,7 +251,8 @@ def gauss_newton_operator(
     *inputs: Any,
     loss: Callable[[Any], Tensor],
     argnums: int | tuple[int, ...] = 0,
-) -> Operator:
+    has_aux: bool = False,
+) -> Any:
     r"""Return the Gauss–Newton matrix :math:`J^\top H_\ell J` of ``loss(f(x))``.
 
     J is the Jacobian of f and :math:`H_\ell` the Hessian of the loss with respect to its
@@ -246,6 +265,7 @@ def gauss_newton_operator(
         *inputs: What f is called with.
         loss: Function of what f returns that returns a tensor with one number.
         argnums: The input, or the inputs, to differentiate with respect to.
+        has_aux: f returns ``(y, aux)``, as for :func:`jacobian_operator`; the loss gets y.
 
     Returns:
         An :class:`Operator` from x to x.
@@ -263,15 +283,16 @@ def gauss_newton_operator(
         >>> G @ torch.ones(2)
         tensor([ 4., 16.])
     """
+    if has_aux:
+        return _with_aux(f, lambda f: _GaussNewtonOf(f, inputs, argnums, loss))
     return _GaussNewtonOf(f, inputs, argnums, loss)
 
 
-def _beside(f: Any, make: Any, side: Callable[[Any], Operator], name: str, u: Any) -> Any:
-    """Return the product, and what f returned beside its output at the inputs."""
+def _with_aux(f: Any, make: Callable[[Any], _JacobianOf | _HessianOf]) -> tuple[Any, Any]:
+    """Return the operator, and what f returned beside its output at the inputs."""
     alone, kept = without_aux(f)
     operator = make(alone)
-    found = side(operator).product(name, u)  # which may call f with tangents
-    return found, kept[0] if operator.again else detached(kept[0])
+    return operator, kept[0] if operator.again else detached(kept[0])
 
 
 class Operator:
@@ -404,10 +425,10 @@ class _JacobianOf(Operator):
     def __init__(self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]):
         check_no_transform()
         self._function = function_or_tensor(f, inputs, argnums)
-        _check_all_real("an input", self._function.xs)
+        check_all_real("an input", self._function.xs)
         with self._function.keep_grads():
             self._graph = self._function.record()
-        _check_all_real("an output", self._graph.ys)
+        check_all_real("an output", self._graph.ys)
         super().__init__(
             "J",
             _side_of_inputs(self._function),
@@ -481,8 +502,7 @@ def _push_by_pulling(
     """
     again = graph.again and torch.is_grad_enabled()
     with torch.enable_grad(), function.keep_grads():
-        vs = [v.requires_grad_() for v in ramps(graph.ys)]
-        rows = pull_through(graph.ys, graph.xs, create_graph=True)(*vs)
+        vs, rows = pulled(graph.ys, graph.xs)
         reach([*rows], vs).check_whole()
         found = list(pull_through(rows, vs, again)(*us))
     if any(t.is_meta for t in rows):
@@ -502,17 +522,13 @@ def _push_by_rows(
 ) -> list[Tensor]:
     """Return J u from every row of J, some at a time: what every f can do."""
     again = graph.again and torch.is_grad_enabled()
-    numbers = sum(y.numel() for y in graph.ys)
-    width = sum(x.nbytes for x in graph.xs) + sum(y.nbytes for y in graph.ys)
-    size = max(1, CHUNK_BYTES // max(1, width))
+    bytes_each = sum(t.nbytes for t in (*graph.xs, *graph.ys))
     take = Together(pull_through(graph.ys, graph.xs, again), 1 if graph.alone else None)
     found = []
-    for start in range(0, numbers, size):
-        seeds = one_hot(graph.ys, start, min(start + size, numbers), False)
-        with function.keep_grads():
-            rows = take(seeds)
-        terms = [(r * u).flatten(1).sum(1) for r, u in zip(rows, us, strict=True)]
-        found.append(torch.stack(terms).sum(0))
+    with function.keep_grads():
+        for _, _, rows in rows_in_chunks(take, graph.ys, bytes_each):
+            terms = [(r * u).flatten(1).sum(1) for r, u in zip(rows, us, strict=True)]
+            found.append(torch.stack(terms).sum(0))
     flat = torch.cat(found) if found else graph.ys[0].new_zeros(0)
     parts = flat.split([y.numel() for y in graph.ys])
     found = [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
@@ -525,7 +541,7 @@ class _HessianOf(Operator):
     def __init__(self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]):
         check_no_transform()
         self._function = function_or_tensor(f, inputs, argnums)
-        _check_all_real("an input", self._function.xs)
+        check_all_real("an input", self._function.xs)
         self._graph, self._slope = self._differentiated()
         side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
@@ -551,8 +567,7 @@ class _HessianOf(Operator):
         with self._function.keep_grads():
             graph = self._function.record()
             check_twice(graph.ys, graph.xs)
-            name = "y" if self._function.computed else "the output of f"
-            slope = _gradient(name, graph.ys, graph.xs)
+            slope = _gradient(self._function.output_name, graph.ys, graph.xs)
             reach(slope, graph.xs).check_whole()
             return graph, slope
 
@@ -589,14 +604,9 @@ def _side_of_inputs(function: CalledFunction) -> _Side:
 
 def _gradient(name: str, ys: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """Return the gradient of the one number in ys, with its graph."""
-    _check_all_real(name, ys)
+    check_all_real(name, ys)
     if len(ys) != 1 or ys[0].numel() != 1:
         shapes = ", ".join(str(tuple(y.shape)) for y in ys)
         raise ValueError(f"{name} has shape {shapes}; one number is needed for a Hessian")
     with torch.enable_grad():
         return list(pull_through(ys, xs, create_graph=True)(torch.ones_like(ys[0])))
-
-
-def _check_all_real(name: str, ts: Sequence[Tensor]) -> None:
-    for t in ts:
-        check_real(name, t)

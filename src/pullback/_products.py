@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +25,23 @@ logger = logging.getLogger("pullback")
 
 def ramps(ys: Sequence[Tensor]) -> list[Tensor]:
     """Return a cotangent for each y, from 1 to 2: none of its entries is zero."""
-    made = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
-    return [ramp.to(y).reshape(y.shape) for ramp, y in zip(made, ys, strict=True)]
+    return [
+        torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).reshape(y.shape)
+        for y in ys
+    ]
+
+
+def pulled(
+    ys: Sequence[Tensor], xs: Sequence[Tensor]
+) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """Return a v, and v^T J with a graph: v -> J^T v is linear, so any v has its J.
+
+    Raises:
+        RuntimeError: a backward has no derivative, and says so.
+    """
+    with torch.enable_grad():
+        vs = [v.requires_grad_() for v in ramps(ys)]
+        return vs, vjp(ys, xs, create_graph=True)(*vs)
 
 
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
@@ -78,6 +93,10 @@ def check_progress(progress: bool) -> None:
         )
 
 
+#: What torch says where a compiled backward may not run for several v, or twice.
+ONE_BACKWARD = "donated buffers|aot_autograd does not currently support double backward"
+
+
 def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
     """Return v -> v^T J from the graph of the ys, which stays; zeros where no path is."""
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
@@ -86,7 +105,18 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
         if not live:
             return tuple([torch.zeros_like(x) for x in xs])
-        found = vector_jacobian(outputs, [vs[i] for i in live], inputs, create_graph)
+        try:
+            found = vector_jacobian(outputs, [vs[i] for i in live], inputs, create_graph)
+        except RuntimeError as error:
+            if re.search(ONE_BACKWARD, str(error)):
+                raise RuntimeError(
+                    "y comes from a compiled function, whose backward runs once, for one "
+                    "v, and has no derivative; the function is needed in place of y, as in "
+                    "pullback.jacobian(f, x), which takes it as it was before torch."
+                    "compile, or y from a call under torch.compiler.set_stance("
+                    "'force_eager')"
+                ) from error
+            raise
         pairs = zip(found, xs, strict=True)
         return tuple(
             [
@@ -98,10 +128,9 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     return pull
 
 
-def fastest_count(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
-    """Return how many products are fastest together, None for all."""
-    count = numbers_in(ys, options)
-    ends = sum(t.nbytes for t in (*ys, *xs))
+def fastest_count(count: int, ys: list[Tensor], xs: list[Tensor]) -> int | None:
+    """Return how many of ``count`` products are fastest together, None for all."""
+    ends = sum([t.nbytes for t in (*ys, *xs)])
     small = count * ends < 2**20  # to look at the graph would take longer than it gains
     if small or ys[0].device.type != "cpu":
         return None
@@ -198,6 +227,24 @@ def apply(
     if probes:
         probes.check(probed, whole, lambda seeds: take(seeds)[: len(whole)])
     return [*whole, *constants]
+
+
+def rows_in_chunks(
+    take: Together, ys: list[Tensor], bytes_each: int, batched: bool = False
+) -> Iterator[tuple[int, int, tuple[Tensor, ...]]]:
+    """Yield some rows of J at a time, and which: from where, and to where.
+
+    Args:
+        take: Products of many seeds at once.
+        ys: What the rows are of.
+        bytes_each: What one of them takes; so many go together as keep under a limit.
+        batched: Whether a row is that of one number of every sample.
+    """
+    total = numbers_in(ys, Options(batched=batched))
+    size = max(1, CHUNK_BYTES // max(1, bytes_each))
+    for start in range(0, total, size):
+        stop = min(start + size, total)
+        yield start, stop, take(one_hot(ys, start, stop, batched))
 
 
 def _are_samples(like: list[Tensor], options: Options) -> bool:

@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
-from pullback._function import CalledFunction, flat_form, gradient
+from pullback._function import CalledFunction, flat_form, gradient, without_aux
 from pullback._inputs import (
     Mode,
+    Untouched,
     call,
     check_argnum,
     check_inputs,
     check_no_transform,
     check_single,
-    untouched,
 )
 from pullback._products import vjp
 from pullback._readers import SeeReaders
@@ -37,6 +37,7 @@ def sparsity(
     argnums: int = 0,
     mode: Mode = "auto",
     hessian: bool = False,
+    has_aux: bool = False,
 ) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
 
@@ -52,9 +53,10 @@ def sparsity(
     more, and eight rows drawn by lot are looked at first. If none has a zero, J is taken to
     be dense, which ``assumed_dense`` says, and the pattern is made when it is asked for.
 
-    What f captures is a constant, and zeros in it count (a banded matrix is banded), as
-    does -inf before a softmax (a causal mask is causal), unless it requires grad. (A mask
-    of -1e9 does not: beside scores of -2e9, which some x may give, what it masks counts.)
+    What f captures is a constant, and zeros in it count (a banded matrix is banded, and to
+    solve with a triangular one gives a triangle), as does -inf before a softmax (a causal
+    mask is causal), unless it requires grad. (A mask of -1e9 does not: beside scores of
+    -2e9, which some x may give, what it masks counts.)
     What f is given can change, also the inputs that ``argnums`` leaves out.
 
     An operation without a rule makes all its outputs depend on all its inputs. The
@@ -96,6 +98,7 @@ def sparsity(
             pass, or in a ``torch.autograd.Function``, or where a trial product raises,
             because an operation has no rule for tangents.
         hessian: Whether the second derivatives of f are wanted, not the first.
+        has_aux: f returns ``(y, aux)``, and the pattern is that of y.
 
     Returns:
         A :class:`Sparsity`, with ``m = f(x).numel()`` rows (``x.numel()`` for a Hessian)
@@ -124,6 +127,8 @@ def sparsity(
     """
     from pullback._sparse.detection import Tracker, hidden_branches  # which need SciPy
 
+    if has_aux:
+        f, _ = without_aux(f)
     check_argnum(argnums)
     check_wanted(mode, hessian)
     check_no_transform()
@@ -137,7 +142,7 @@ def sparsity(
         if output_shape is not None:
             return _plan_if_dense(f, inputs, index, output_shape, mode)
     x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
-    with untouched(), torch.enable_grad():
+    with Untouched(), torch.enable_grad():
         args = list(inputs)
         args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
         tracker = Tracker(args[index], args)

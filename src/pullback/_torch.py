@@ -62,6 +62,7 @@ __all__ = [
     "given_to_kl_div",
     "given_to_loss",
     "gradients_of_functional",
+    "has_compiled",
     "has_compiler",
     "has_numbers",
     "hook_count",
@@ -227,6 +228,15 @@ def has_compiler() -> bool:
     what it compiled would be taken for plain functions.
     """
     return "torch._dynamo" in sys.modules
+
+
+def has_compiled() -> bool:
+    """Tell whether a graph can come from a compiler; to load one alone makes none.
+
+    Each backend that makes such graphs does it with this module. A release that has
+    another would have its compiled functions taken for plain ones.
+    """
+    return "torch._functorch.aot_autograd" in sys.modules
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch.autograd.graph import Node as GraphNode
 
 from pullback._cotangents import SMALL, Cotangents, Edge, Leaf, Node, numbers
 from pullback._graph import Graph, line_of, restore_grads, saved_tensors
-from pullback._inputs import check_numbers, kind_of, untouched
+from pullback._inputs import Untouched, check_numbers, kind_of
 from pullback._report import Table
 from pullback._steps import Steps, walk
 from pullback._torch import hook_count
@@ -252,7 +252,7 @@ def seen(
     leaves: Mapping[GraphNode, Tensor],
 ) -> Trace:
     """Look on while the engine runs for these leaves."""
-    with untouched(), restore_grads(graph.order) as hooks:
+    with Untouched(), restore_grads(graph.order) as hooks:
         way = follow(graph, roots, cotangents, leaves, _edge, _copy, hooks)
     scope, arrivals = graph.scopes(), Counter(edge.target for edge in way.edges)
     nodes = [

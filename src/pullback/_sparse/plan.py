@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,9 +14,12 @@ from torch import Tensor
 
 from pullback._function import (
     CalledFunction,
+    beside,
+    detached,
     flat_form,
     function_or_tensor,
     gradient,
+    without_aux,
     without_fused_attention,
 )
 from pullback._inputs import (
@@ -31,6 +34,7 @@ from pullback._inputs import (
 )
 from pullback._products import Together, vjp
 from pullback._report import Table
+from pullback._saved import plan
 from pullback._sparse import bicoloring, coloring, star
 from pullback._sparse.coloring import count
 from pullback._torch import pytree
@@ -47,8 +51,7 @@ class Sparsity:
     """What :func:`sparsity` found: a pattern, its colours, and J or H from few products.
 
     It never changes, so a copy of it is itself. ``torch.save`` takes it, and ``torch.load``
-    needs no flag; a program that has used no other function of pullback names
-    ``pullback.Sparsity`` before it loads one, for torch loads classes that it knows.
+    needs no flag in a program that has imported pullback.
 
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
@@ -109,6 +112,10 @@ class Sparsity:
     def __deepcopy__(self, memo: object) -> Sparsity:
         """Return the plan itself, for nothing in it changes, and torch copies no CSR."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a file keeps: a call that torch knows, with the plan's values."""
+        return plan, tuple([getattr(self, f.name) for f in fields(self) if f.init])
 
     def __repr__(self) -> str:
         return self._table().text()
@@ -295,7 +302,8 @@ class Sparsity:
         chunk_size: ChunkSize = None,
         allow_unused: bool = False,
         verify: bool = False,
-    ) -> Tensor:
+        has_aux: bool = False,
+    ) -> Any:
         """Return the Jacobian of f at ``inputs``, sparse, from a product for each colour.
 
         It is differentiable again (through ``to_dense`` and ``@``), but the call is not
@@ -313,6 +321,7 @@ class Sparsity:
             allow_unused: Whether an x that the output does not depend on gives zeros.
             verify: Whether to check, by one more product with random numbers, that f has
                 no entry outside of the pattern, as it may if f looks at values.
+            has_aux: f returns ``(y, aux)``, and so ``(J, aux)`` comes back.
 
         Returns:
             A CSR tensor of shape ``(y.numel(), x.numel())``, its rows and columns in the
@@ -333,9 +342,15 @@ class Sparsity:
             >>> plan.jacobian(lambda x: x[1:] * x[:-1], x)[7, 8]
             tensor(7.)
         """
-        return self.value_and_jacobian(
-            f, *inputs, chunk_size=chunk_size, allow_unused=allow_unused, verify=verify
-        )[1]
+        found = self.value_and_jacobian(
+            f,
+            *inputs,
+            chunk_size=chunk_size,
+            allow_unused=allow_unused,
+            verify=verify,
+            has_aux=has_aux,
+        )
+        return found[1:] if has_aux else found[1]
 
     def value_and_jacobian(
         self,
@@ -344,14 +359,20 @@ class Sparsity:
         chunk_size: ChunkSize = None,
         allow_unused: bool = False,
         verify: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """Return ``(f(*inputs), J)``; see :meth:`jacobian`."""
+        has_aux: bool = False,
+    ) -> tuple[Any, ...]:
+        """Return ``(f(*inputs), J)``, and aux third; see :meth:`jacobian`."""
         if self.mode == "symmetric":
             raise ValueError(
                 "the plan is for a Hessian; its method hessian is needed, or a plan from "
                 "pullback.sparsity without hessian=True"
             )
-        return self._evaluate(f, inputs, chunk_size, allow_unused, verify)
+        if has_aux:
+            f, kept = without_aux(f)
+        y, J = self._evaluate(f, inputs, chunk_size, allow_unused, verify)
+        if has_aux:
+            return y, J, kept[0] if y.requires_grad else detached(kept[0])
+        return y, J
 
     def hessian(
         self,
@@ -359,7 +380,8 @@ class Sparsity:
         *inputs: Any,
         chunk_size: ChunkSize = None,
         verify: bool = False,
-    ) -> Tensor:
+        has_aux: bool = False,
+    ) -> Any:
         """Return the Hessian of f at ``inputs``, sparse, from a product for each colour.
 
         Args:
@@ -368,6 +390,8 @@ class Sparsity:
             chunk_size: Products at a time, as in :meth:`jacobian`.
             verify: Whether to check, by one more product with random numbers, that H has
                 no entry outside of the pattern and is symmetric.
+            has_aux: f returns ``(y, aux)``, and so ``(H, aux)`` comes back, without graphs
+                of tensors in aux.
 
         Returns:
             A CSR tensor of shape ``(x.numel(), x.numel())`` in the order of
@@ -398,6 +422,9 @@ class Sparsity:
             >>> torch.equal(H.to_dense(), pullback.hessian(energy, x))
             True
         """
+        if has_aux:
+            options: Any = {"chunk_size": chunk_size, "verify": verify}
+            return beside(f, lambda f: self.hessian(f, *inputs, **options))
         if self.mode != "symmetric":
             raise ValueError(
                 "the plan is for a Jacobian; one from pullback.sparsity with "
@@ -692,6 +719,3 @@ def _pattern(crow: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
             device="cpu",
             check_invariants=True,
         )
-
-
-torch.serialization.add_safe_globals([Sparsity])  # so that torch.load takes a plan

@@ -263,6 +263,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(products.POOLS, products.pools),
     **dict.fromkeys(REDUCTIONS, reduces),
     **dict.fromkeys(SCANS, scans),
+    **dict.fromkeys(products.SOLVES, products.solves),
     **dict.fromkeys(moves.SCATTERS, moves.scatters),
     "_adaptive_avg_pool3d": products.adaptive_pools,
     "_cdist_forward": products.distances,

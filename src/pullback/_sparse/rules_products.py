@@ -225,11 +225,9 @@ MATRIX = {
     "_linalg_det",
     "_linalg_eigh",
     "_linalg_slogdet",
-    "_linalg_solve_ex",
     "_linalg_svd",
     "cholesky",
     "cholesky_inverse",
-    "cholesky_solve",
     "linalg_cholesky_ex",
     "linalg_eig",
     "linalg_householder_product",
@@ -238,15 +236,21 @@ MATRIX = {
     "linalg_lstsq",
     "linalg_lu",
     "linalg_lu_factor_ex",
-    "linalg_lu_solve",
     "linalg_matrix_exp",
     "linalg_matrix_sqrth",
     "linalg_pinv",
     "linalg_polar",
     "linalg_qr",
-    "linalg_solve_triangular",
     "lu_unpack",
     "ormqr",
+}
+
+#: Those that multiply by the inverse of a matrix, or of what it was factored into.
+SOLVES = {
+    "_linalg_solve_ex",
+    "cholesky_solve",
+    "linalg_lu_solve",
+    "linalg_solve_triangular",
     "triangular_solve",
 }
 
@@ -275,3 +279,74 @@ def matrices(call: Call) -> Result:
     if call.name == "_linalg_slogdet" and real and torch.is_grad_enabled():
         found[0] = sets_of.without_derivative(found[0])  # the sign
     return found
+
+
+def solves(call: Call) -> Result:
+    """The product with the inverse of a constant matrix; of another, as of any matrices."""
+    right = call["B"] if "B" in call.args else call["self"]
+    given = [t for t in call.tensors() if t is not right]
+    if any(t.is_meta or call.changes(t) for t in given) or not right.numel():
+        return matrices(call)
+    inverse = _inverse(call)
+    x, n = call.outputs[0], inverse.shape[-1]
+    is_vector = right.ndim == 1 or right.shape == given[0].shape[:-1]
+    is_vector &= call.name == "_linalg_solve_ex"
+    dim = -2
+    if is_vector or not call.args.get("left", True):
+        dim = -1
+    if not call.args.get("left", True):  # X A = B is A^T X^T = B^T
+        inverse = inverse.swapaxes(-1, -2)
+    lines = x.movedim(dim, -1)
+    batch = torch.arange(math.prod(inverse.shape[:-2]), device="cpu")
+    batch = batch.reshape(inverse.shape[:-2])
+    batch = (batch if is_vector else batch.unsqueeze(-1)).expand(lines.shape[:-1])
+    of_line = batch.reshape(-1, 1).numpy()
+    row, i = np.arange(len(of_line))[:, None], np.arange(n)
+    sets = call.read(right.expand(x.shape).movedim(dim, -1))
+    row, column = np.broadcast_arrays(row, of_line * n + i)
+    found = half_product((sets, np.ones(0, bool)), inverse.reshape(-1, n), row, column, n)
+    back = numbers(lines).movedim(-1, dim)
+    constant = [call.empty(t.numel()) for t in call.outputs[1:]]
+    return [sets_of.select(found, source(back)), *constant]
+
+
+def _inverse(call: Call) -> Bools:
+    """Return where the inverse that a solver multiplies by can be other than zero."""
+    if call.name == "_linalg_solve_ex":
+        return _walks(_shaped(call, "A"))
+    if call.name == "linalg_lu_solve":  # (P L U)^-1 = U^-1 L^-1 P^T
+        factors = _shaped(call, "LU")
+        swaps = torch.lu_unpack(call["LU"], call["pivots"], unpack_data=False)[0]
+        turned: Bools = (swaps.mT != 0).cpu().numpy()
+        found = _walks(np.triu(factors)) @ _walks(np.tril(factors)) @ turned
+        return found.swapaxes(-1, -2) if call["adjoint"] else found
+    name = {"cholesky_solve": "input2", "triangular_solve": "A"}.get(call.name, "self")
+    triangle = np.triu if call["upper"] else np.tril
+    found = _walks(triangle(_shaped(call, name)))
+    turned = found.swapaxes(-1, -2)
+    if call.name == "cholesky_solve":  # (L L^T)^-1 = L^-T L^-1, (U^T U)^-1 = U^-1 U^-T
+        return found @ turned if call["upper"] else turned @ found
+    return turned if call.args.get("transpose") else found
+
+
+def _shaped(call: Call, name: str) -> Bools:
+    matrix = call[name]
+    return call.nonzero(matrix).reshape(matrix.shape)
+
+
+def _walks(edges: Bools) -> Bools:
+    """Return where a matrix leads by any number of steps, none among them.
+
+    There alone its inverse can be other than zero, for it is a polynomial in the matrix
+    (Cayley and Hamilton). The method is that of Warshall, *A theorem on Boolean matrices*,
+    J. ACM 9, 1962.
+    """
+    n = edges.shape[-1]
+    found = edges | np.eye(n, dtype=bool)
+    if found.all():
+        return found
+    bits = np.packbits(found, axis=-1)
+    for k in range(n):
+        leads = (bits[..., k // 8] >> (7 - k % 8)) & 1
+        bits |= leads[..., None] * bits[..., k : k + 1, :]
+    return np.unpackbits(bits, axis=-1, count=n).astype(bool)
