@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -46,7 +46,6 @@ __all__ = [
     "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
-    "all_tensors",
     "apply_to_rows",
     "asked_by",
     "calls_engine",
@@ -65,6 +64,7 @@ __all__ = [
     "has_compiler",
     "has_numbers",
     "hook_count",
+    "hooked_tensors",
     "hooks_of",
     "in_transform",
     "is_compiled",
@@ -397,7 +397,23 @@ def has_numbers(t: Tensor) -> bool:
     return t.device.type != "meta" and not torch._is_zerotensor(t)
 
 
-def all_tensors() -> list[Tensor]:
+def hooked_tensors() -> list[Tensor]:
+    """Return every tensor that Python knows of with a hook, or that retains its gradient.
+
+    A tensor may be anybody's, and left from what has ended: no more is read than these
+    three, which are kept as they are. (``grad_fn`` of a view makes its node anew when its
+    base was edited, and a subclass is asked for each attribute.)
+    """
+    found = []
+    with torch._C.DisableTorchFunctionSubclass():
+        for t in _all_tensors():
+            with suppress(RuntimeError):  # undefined: another thread is at work on it
+                if t.retains_grad or any(tensor_hooks(t)):
+                    found.append(t)
+    return found
+
+
+def _all_tensors() -> list[Tensor]:
     """Return every tensor that Python knows of.
 
     They refer to their classes, so that ``gc.get_referrers`` finds them; in 2.6 those that
