@@ -349,6 +349,16 @@ def test_hooked_tensors(monkeypatch, referring):
     assert id(leaf) not in {id(t) for t in _torch.hooked_tensors()}
 
 
+def test_optimizers_made():
+    init, told, outer = torch.optim.Optimizer.__init__, [], []
+    with _torch.optimizers_made(outer.append):
+        with _torch.optimizers_made(told.append):
+            first = torch.optim.SGD([torch.nn.Parameter(X)], lr=0.1)
+        second = torch.optim.Adam([torch.nn.Parameter(X)])
+    assert torch.optim.Optimizer.__init__ is init
+    assert (told, outer) == ([first], [first, second])
+
+
 def test_operations():
     add, add_ = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
     assert [a.name for a in _torch.schema(add).arguments] == ["self", "other", "alpha"]

@@ -72,6 +72,7 @@ __all__ = [
     "node_number",
     "nodes_made",
     "number_of",
+    "optimizers_made",
     "out_of_sight",
     "part_of_torch",
     "pytree",  # nested tuples, lists and dicts, and paths in them
@@ -245,6 +246,31 @@ def uncompiled() -> Iterator[None]:
     finally:
         if has_compiler():  # loaded just now: nothing of the caller's was compiled before
             torch.compiler.reset()
+
+
+@contextmanager
+def optimizers_made(tell: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
+    """Tell of each optimizer that is made in this block; there is no hook for it."""
+    if not _TOLD:
+        torch.optim.Optimizer.__init__ = _init_and_tell  # type: ignore[method-assign]
+    _TOLD.append(tell)
+    try:
+        yield
+    finally:
+        _TOLD.remove(tell)
+        if not _TOLD:
+            torch.optim.Optimizer.__init__ = _INIT  # type: ignore[method-assign]
+
+
+_INIT = torch.optim.Optimizer.__init__
+_TOLD: list[Callable[[torch.optim.Optimizer], None]] = []
+
+
+@functools.wraps(_INIT)
+def _init_and_tell(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
+    _INIT(self, *args, **kwargs)
+    for tell in (*_TOLD,):
+        tell(self)
 
 
 #: What a graph calls the backward of what was compiled.

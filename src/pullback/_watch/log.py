@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -269,6 +269,8 @@ class Log:
         hidden: What they called beside their own parts, and on which line.
         optimizers: The optimizers that made a step: the line of the last one, and its
             place among the operations.
+        made: The optimizers that are there: the line that made each, if that was seen,
+            and when it was made, in the time of the places; or else when it made a step.
         moved: What they moved, by ``id``: it had a gradient, if one set by hand; and when
             they did so last.
         places: Where the parameters were put that the program has made.
@@ -302,6 +304,9 @@ class Log:
     called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
     optimizers: dict[Any, tuple[Site | None, int]] = field(default_factory=dict)
+    made: MutableMapping[Any, tuple[Site | None, int]] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
     moved: dict[int, int] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
     kept: list[Tensor] = field(default_factory=list)

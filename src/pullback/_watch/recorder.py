@@ -23,6 +23,7 @@ from pullback._torch import (
     has_numbers,
     nodes_made,
     number_of,
+    optimizers_made,
     out_of_sight,
     part_of_torch,
     running_backward,
@@ -121,6 +122,7 @@ class Recorder(QuietDispatchMode):
                 optimizers.register_optimizer_step_post_hook(safe(self._step_ended)),
             ):
                 stack.callback(handle.remove)
+            stack.enter_context(optimizers_made(safe(self._optimizer_made)))
             stack.enter_context(uncompiled())
             super().__enter__()  # type: ignore[no-untyped-call]
             self._cleanup = stack.pop_all()
@@ -514,9 +516,14 @@ class Recorder(QuietDispatchMode):
             self._step = None
         return self._step is not None
 
+    def _optimizer_made(self, optimizer: Any) -> None:
+        site = self._line() if self._in_watched_thread() else None
+        self._log.made[optimizer] = site, self._log.places.count
+
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._in_watched_thread():
             return
+        self._log.made.setdefault(optimizer, (None, self._log.places.count))
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self._step = None if closure else calling_frame()
         if not closure:
