@@ -17,6 +17,7 @@ from pullback._watch.functions import Arguments, Function
 from pullback._watch.places import Places
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
+SHARES = 8  # of a sum
 FORWARD = -1  # where the number of a backward pass would stand
 ZEROING = {"zero_", "_foreach_zero_", "fill_"}  # how gradients are cleared in place
 
@@ -191,6 +192,20 @@ class Added(NamedTuple):
     stale: bool
 
 
+class Share(NamedTuple):
+    """What one backward pass has put into a gradient, or added to it.
+
+    Attributes:
+        run: The number of the pass.
+        at: Index of the operation that did.
+        key: The storage of the gradient.
+    """
+
+    run: int
+    at: int
+    key: int
+
+
 @dataclass(eq=False)
 class Leaf:
     """A tensor that requires a gradient and that no operation made.
@@ -210,6 +225,7 @@ class Leaf:
         nonzero: Whether one of them was not all zeros.
         asked: Whether a backward was restricted to it, among others.
         added: What was added to its gradient last.
+        shares: What its gradient is the sum of, the last ones.
         reason: Why none arrived, as far as is known.
         looks: How often the reason was looked for.
     """
@@ -228,6 +244,7 @@ class Leaf:
     nonzero: bool = False
     asked: bool = False
     added: Added | None = None
+    shares: tuple[Share, ...] = ()
     reason: Any = None
     looks: int = 0
 

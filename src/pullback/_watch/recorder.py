@@ -48,11 +48,13 @@ from pullback._watch.frames import (
 from pullback._watch.functions import backward_of, copied_arguments, running
 from pullback._watch.log import (
     FORWARD,
+    SHARES,
     Call,
     Event,
     Leaf,
     Log,
     Moment,
+    Share,
     Sources,
     keys_of,
 )
@@ -430,8 +432,23 @@ class Recorder(QuietDispatchMode):
         if leaf.arrived != event.run:  # in 2.6 its node takes two operations to store it
             leaf.arrivals, leaf.arrived = leaf.arrivals + 1, event.run
         leaf.last = event.index
+        leaf.shares = self._shares(leaf, event, keys_of(outputs))
         if not leaf.nonzero and outputs and readable(outputs[0]):
             leaf.nonzero = bool(outputs[0].any())
+
+    def _shares(self, leaf: Leaf, event: Event, keys: tuple[int, ...]) -> tuple[Share, ...]:
+        """Return what a gradient is the sum of, now that a backward pass has stored it."""
+        if not keys:
+            return ()  # it is sparse
+        share, before = Share(event.run, event.index, keys[0]), leaf.shares
+        if event.op != "add_" or not before or before[-1].key != share.key:
+            return (share,)
+        between = self._log.writes_since(share.key, before[-1].at)
+        made = self._log.makers.get(share.key)
+        changed = any(write is not event for write in between)
+        if changed or (made is not None and made.index > before[-1].at):
+            return (share,)  # it was cleared or changed, or is another one
+        return (*before[1 - SHARES :], share)
 
     # --- backward passes --------------------------------------------------------------
 
