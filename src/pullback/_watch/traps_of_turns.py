@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,7 +65,12 @@ def of_another_loss(log: Log, optimizer: Any, site: Site | None) -> Found:
             break
         turns.owners[run] = optimizer, site, call.begun
     known = [(p, leaf) for p in _held(optimizer) if (leaf := log.leaf(p)) is not None]
-    found = [(p, s) for p, leaf in known for s in _strays(log, turns, optimizer, p, leaf)]
+    first = functools.cache(functools.partial(_first_of, log))  # the same for many p
+    found = [
+        (p, stray)
+        for p, leaf in known
+        for stray in _strays(log, turns, optimizer, p, leaf, first)
+    ]
     turns.odd[optimizer] = turns.odd[optimizer] + 1 if found else 0
     if turns.odd[optimizer] == TWICE:
         (_, stray), kind = found[0], type(optimizer).__name__
@@ -75,7 +81,7 @@ def of_another_loss(log: Log, optimizer: Any, site: Site | None) -> Found:
             f"This backward adds to gradients that another loss has left in {names}, on "
             f"its way to the parameters of another optimizer. {kind} steps along the sum.",
             f"Call zero_grad() of this {kind} directly before this backward, or let the "
-            "other loss leave nothing: requires_grad_(False) around it.",
+            "other loss leave nothing: backward(inputs=[...]) with what it is to change.",
             Note("other", stray.other.site, "backward of the other loss"),
             Note("step", stray.site, f"{type(stray.by).__name__}, for the other loss"),
             Note("step", site, f"{kind}, along the sum"),
@@ -86,8 +92,21 @@ def _held(optimizer: Any) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def _first_of(log: Log, optimizer: Any, run: int) -> int:
+    """Return when a pass first reached what an optimizer holds; -1 if a later one did."""
+    held = [leaf for p in _held(optimizer) if (leaf := log.leaf(p)) is not None]
+    reached = [leaf.last for leaf in held if leaf.arrived == run]
+    later = any(leaf.arrived > run for leaf in held)
+    return min(reached) if reached and not later else -1
+
+
 def _strays(
-    log: Log, turns: Turns, optimizer: Any, p: Tensor, leaf: Leaf
+    log: Log,
+    turns: Turns,
+    optimizer: Any,
+    p: Tensor,
+    leaf: Leaf,
+    first: Callable[[Any, int], int],
 ) -> Iterator[Stray]:
     """Yield what another loss has left in the gradient of a parameter, once at most."""
     own = leaf.shares[-1] if leaf.shares else None
@@ -102,9 +121,6 @@ def _strays(
         by, site, _ = turns.owners.get(share.run, (optimizer, None, 0))
         if other is None or last is None or by is optimizer or other.site == last.site:
             continue
-        theirs = [of for q in _held(by) if (of := log.leaf(q)) is not None and of.arrivals]
-        reached = [of.last for of in theirs if of.arrived == share.run]
-        later = any(of.arrived > share.run for of in theirs)
-        if reached and min(reached) > share.at and not later and leaf not in theirs:
+        if first(by, share.run) > share.at:
             yield Stray(other, last, by, site)
             return
