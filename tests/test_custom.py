@@ -240,6 +240,16 @@ class Strict(Function):
         return v * 2
 
 
+class Buried(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return (x + 1e13) - 1e13
+
+    @staticmethod
+    def backward(ctx, v):
+        return v
+
+
 @pytest.mark.parametrize(
     ("call", "why"),
     [
@@ -247,6 +257,7 @@ class Strict(Function):
         (lambda: Reverse.apply(numbers(5), 0.3), "on purpose"),
         (lambda: Drop.apply(numbers(50)), "other numbers each time"),
         (lambda: Strict.apply(numbers(5)), "AssertionError"),
+        (lambda: Buried.apply(numbers(5)), "rounding in its forward"),
     ],
 )
 def test_what_differences_say_nothing_about(call, why):

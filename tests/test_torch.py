@@ -342,18 +342,43 @@ def test_storage_key():
     assert len({_torch.storage_key(t) for t in empty}) == 2
 
 
+class Asked(torch.Tensor):
+    functions = ()
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.functions += (func,)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
 @pytest.mark.parametrize("referring", [True, False])
-def test_all_tensors(monkeypatch, referring):
+def test_hooked_tensors(monkeypatch, referring):
     if not referring:  # as in an older release
         monkeypatch.setattr(gc, "get_referrers", lambda *kinds: [])
-
-    class Own(torch.Tensor):
-        pass
-
-    kept = [X.clone(), torch.nn.Parameter(X), X.clone().as_subclass(Own)]
+    plain = [X.clone(), torch.nn.Parameter(X), X.clone().as_subclass(Asked)]
+    leaf, waiting, inner = (t.detach().clone().requires_grad_() for t in plain)
+    handle = leaf.register_hook(print)
+    waiting.register_post_accumulate_grad_hook(print)
+    inner = inner * 2
+    inner.retain_grad()
     gc.collect()
-    found = {id(t) for t in _torch.all_tensors()}
-    assert {id(t) for t in kept} <= found
+    Asked.functions = ()
+    found = {id(t) for t in _torch.hooked_tensors()}
+    assert Asked.functions == ()
+    assert {id(leaf), id(waiting), id(inner)} <= found
+    assert not found & {id(t) for t in plain}
+    handle.remove()
+    assert id(leaf) not in {id(t) for t in _torch.hooked_tensors()}
+
+
+def test_optimizers_made():
+    init, told, outer = torch.optim.Optimizer.__init__, [], []
+    with _torch.optimizers_made(outer.append):
+        with _torch.optimizers_made(told.append):
+            first = torch.optim.SGD([torch.nn.Parameter(X)], lr=0.1)
+        second = torch.optim.Adam([torch.nn.Parameter(X)])
+    assert torch.optim.Optimizer.__init__ is init
+    assert (told, outer) == ([first], [first, second])
 
 
 def test_operations():

@@ -228,6 +228,26 @@ def test_no_grad_is_accumulated_and_the_graph_is_kept():
     assert names["w1"].grad == -31
 
 
+def test_tensors_of_other_programs_are_not_asked_where_they_come_from():
+    class Foreign(torch.Tensor):
+        asked = ()
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.asked += (func,)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    other = torch.ones(2).as_subclass(Foreign).requires_grad_() * 2
+    other.retain_grad()
+    bystander = other * 3
+    Foreign.asked = ()
+    x = torch.ones(2, requires_grad=True)
+    assert pullback.trace((3 * x).sum()).leaves[0].total.tolist() == [3, 3]
+    assert bystander.is_leaf is False
+    asked = [func.__self__.__name__ for func in Foreign.asked]
+    assert asked.count("grad_fn") == 1, "of the one that retains its gradient"
+
+
 def test_an_output_of_unbind_whose_base_was_edited_is_no_obstacle():
     base = torch.ones(2, requires_grad=True) * 1
     a, b = base.unbind()

@@ -359,7 +359,165 @@ def pruned_weights():
 def test_parameters_that_no_optimizer_holds_and_that_replace_none(program):
     with pullback.watch() as seen:
         program()
+    assert old_of(seen) == late_of(seen) == []
+
+
+# --- parameters that came after the optimizer -----------------------------------------
+
+LATE = "added-after-the-optimizer"
+
+
+class Adapted(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.A = nn.Parameter(torch.ones(1, base.in_features))
+        self.B = nn.Parameter(torch.ones(base.out_features, 1))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.A.T @ self.B.T
+
+
+def adapt(net):
+    for i, layer in enumerate(net):
+        net[i] = Adapted(layer)
+
+
+def late_of(seen):
+    assert seen.unseen == ()
     assert old_of(seen) == []
+    return [f for f in seen if f.rule == LATE]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_adapters_that_came_after_the_optimizer(frozen):
+    with pullback.watch() as seen:
+        net = net_of(3, 4, 4).requires_grad_(not frozen)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)  # made here
+        adapt(net)
+        train(net, optimizer)
+    (finding,) = late_of(seen)
+    assert finding.message.startswith(
+        "No optimizer holds 0.A, 0.B, 1.A, 1.B of Sequential:"
+    )
+    assert at(finding.site) == here("made here")
+
+
+def test_adapters_that_came_before_the_block_on_what_is_frozen():
+    net = net_of(3, 4).requires_grad_(False)
+    optimizer = sgd(net)
+    adapt(net)
+    with pullback.watch() as seen:
+        train(net, optimizer)
+    (finding,) = late_of(seen)
+    assert "SGD holds what is frozen" in finding.message
+
+
+def test_a_network_that_grows_while_it_trains():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    with pullback.watch() as seen:
+        train(net, optimizer)
+        adapt(net)
+        train(net, optimizer)
+    (finding,) = late_of(seen)
+    assert "0.A, 0.B" in finding.message
+
+
+def adapters_first():
+    net = net_of(3, 4, 4)
+    adapt(net)
+    train(net, sgd(net))
+
+
+def adapters_in_a_group():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    optimizer.add_param_group({"params": [net[0].A, net[0].B]})
+    train(net, optimizer)
+
+
+def adapters_with_an_optimizer_of_their_own():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    train(net, optimizer, torch.optim.SGD([net[0].A, net[0].B], lr=0.1))
+
+
+def adapters_whose_optimizer_waits():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    later = torch.optim.SGD([net[0].A, net[0].B], lr=0.1)
+    train(net, optimizer)
+    assert later.param_groups
+
+
+def adapters_that_are_frozen():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    net[0].A.requires_grad_(False)
+    net[0].B.requires_grad_(False)
+    train(net, optimizer)
+
+
+def adapters_by_hand():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    for _ in range(2):
+        train(net, optimizer, steps=1)
+        with torch.no_grad():
+            net[0].A -= 0.1 * net[0].A.grad
+        net[0].B.data = net[0].B.data - 0.1 * net[0].B.grad
+
+
+def adapters_whose_optimizer_was_replaced():
+    net = net_of(3, 4)
+    optimizer = sgd(net)
+    adapt(net)
+    train(net, optimizer)
+    train(net, sgd(net))
+
+
+def a_part_that_is_not_trained():
+    """It was there before the optimizer was made, which holds another part alone."""
+    net = net_of(3, 4, 4)
+    train(net, sgd(net[0]))
+    train(net, sgd(net[1]))
+
+
+def an_average_inside():
+    net = net_of(3, 3)
+    optimizer = sgd(net)
+    net.append(copy.deepcopy(net[0]))
+    for _ in range(3):
+        train(net, optimizer, steps=1)
+        with torch.no_grad():
+            for p, q in zip(net[1].parameters(), net[0].parameters(), strict=True):
+                p.lerp_(q, 0.1)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        adapters_first,
+        adapters_in_a_group,
+        adapters_with_an_optimizer_of_their_own,
+        adapters_whose_optimizer_waits,
+        adapters_that_are_frozen,
+        adapters_by_hand,
+        adapters_whose_optimizer_was_replaced,
+        a_part_that_is_not_trained,
+        an_average_inside,
+    ],
+)
+def test_what_came_late_and_is_right(program):
+    with pullback.watch() as seen:
+        program()
+    assert late_of(seen) == []
 
 
 # --- a list that hides layers ---------------------------------------------------------

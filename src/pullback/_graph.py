@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from torch import Tensor, no_grad
@@ -16,10 +16,10 @@ from torch.autograd.graph import get_gradient_edge
 from pullback._site import Site
 from pullback._torch import (
     accumulated_leaf,
-    all_tensors,
     cotangent_bytes,
     cut_by,
     function_of,
+    hooked_tensors,
     part_of_torch,
     saved_tensors_of,
     tensor_hooks,
@@ -118,13 +118,12 @@ def restore_grads(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[s
     # no get_gradient_edge() here: it makes a view, which a tensor left by vmap refuses
     node_of = {id(leaf): node for node, leaf in _leaves(nodes).items()}
     kept: list[tuple[Tensor, Tensor | None]] = []
-    for t in all_tensors():
+    for t in hooked_tensors():
         try:
             node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
         except RuntimeError:  # of unbind(), and edited since: its old node may be here
-            with suppress(RuntimeError):  # undefined: another thread is at work on it
-                if t.retains_grad:
-                    kept.append((t, t.grad))
+            if t.retains_grad:
+                kept.append((t, t.grad))
             continue
         if node is None or node not in hooks:
             continue

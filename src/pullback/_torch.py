@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -46,7 +46,6 @@ __all__ = [
     "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
-    "all_tensors",
     "apply_to_rows",
     "asked_by",
     "calls_engine",
@@ -66,6 +65,7 @@ __all__ = [
     "has_compiler",
     "has_numbers",
     "hook_count",
+    "hooked_tensors",
     "hooks_of",
     "in_transform",
     "is_compiled",
@@ -73,6 +73,7 @@ __all__ = [
     "node_number",
     "nodes_made",
     "number_of",
+    "optimizers_made",
     "out_of_sight",
     "part_of_torch",
     "pytree",  # nested tuples, lists and dicts, and paths in them
@@ -257,6 +258,31 @@ def uncompiled() -> Iterator[None]:
             torch.compiler.reset()
 
 
+@contextmanager
+def optimizers_made(tell: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
+    """Tell of each optimizer that is made in this block; there is no hook for it."""
+    if not _TOLD:
+        torch.optim.Optimizer.__init__ = _init_and_tell  # type: ignore[method-assign]
+    _TOLD.append(tell)
+    try:
+        yield
+    finally:
+        _TOLD.remove(tell)
+        if not _TOLD:
+            torch.optim.Optimizer.__init__ = _INIT  # type: ignore[method-assign]
+
+
+_INIT = torch.optim.Optimizer.__init__
+_TOLD: list[Callable[[torch.optim.Optimizer], None]] = []
+
+
+@functools.wraps(_INIT)
+def _init_and_tell(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
+    _INIT(self, *args, **kwargs)
+    for tell in (*_TOLD,):
+        tell(self)
+
+
 #: What a graph calls the backward of what was compiled.
 COMPILED = "CompiledFunctionBackward"
 
@@ -407,7 +433,23 @@ def has_numbers(t: Tensor) -> bool:
     return t.device.type != "meta" and not torch._is_zerotensor(t)
 
 
-def all_tensors() -> list[Tensor]:
+def hooked_tensors() -> list[Tensor]:
+    """Return every tensor that Python knows of with a hook, or that retains its gradient.
+
+    A tensor may be anybody's, and left from what has ended: no more is read than these
+    three, which are kept as they are. (``grad_fn`` of a view makes its node anew when its
+    base was edited, and a subclass is asked for each attribute.)
+    """
+    found = []
+    with torch._C.DisableTorchFunctionSubclass():
+        for t in _all_tensors():
+            with suppress(RuntimeError):  # undefined: another thread is at work on it
+                if t.retains_grad or any(tensor_hooks(t)):
+                    found.append(t)
+    return found
+
+
+def _all_tensors() -> list[Tensor]:
     """Return every tensor that Python knows of.
 
     They refer to their classes, so that ``gc.get_referrers`` finds them; in 2.6 those that

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 import math
-import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from types import CodeType
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from pullback._differences import Settings
+from pullback._differences import Differences, Settings
+from pullback._watch.custom_lines import line_of, turned
 from pullback._watch.findings import Finding, Findings, Note, Site
-from pullback._watch.frames import own_frame
 from pullback._watch.functions import Arguments, backward_of, parameters_of, returned_at
 
 RULE = "custom-backward"
 PAGE = "gradcheck-jacobian-mismatch"
 ENTRIES = 96  # of an input that are moved one by one, and drawn where there are more
-TRIED = 48  # calls in a backward in which a matrix is turned, or a sign, to try it
 CLOSE = 1e-4  # of the largest number of a gradient
 IDENTITY = "its forward changes no number, so that its backward is another on purpose"
-GETTER = "__get__"  # the call that gives x.mT, whose matrix is turned already
+HIDDEN = "rounding in its forward, or a kink, hides its slope"
 STEPS = "its forward is flat at these inputs, so that differences are zeros"
 
 
@@ -54,6 +47,10 @@ class Gradient(NamedTuple):
     def right(self) -> bool:
         """Whether both agree."""
         return _close(self.given, self.measured)
+
+    def agrees_with(self, whole: Tensor) -> bool:
+        """Tell whether another whole gradient agrees with differences."""
+        return _close(whole.flatten()[self.at], self.measured)
 
 
 def compare(findings: Findings, seen: dict[Any, list[Arguments]]) -> None:
@@ -122,15 +119,16 @@ class Question:
         given = out if isinstance(out, tuple) else (out,)
         return [y for y in given if isinstance(y, Tensor) and y.is_floating_point()]
 
-    def total(self, xs: Sequence[Tensor]) -> float:
-        """Return the product of the outputs with v."""
+    def flat(self, *xs: Tensor) -> Tensor:
+        """Return the numbers of the outputs in a row."""
         with torch.no_grad():
-            pairs = zip(self.outputs(xs), self.v, strict=True)
-            return sum(float((y.double() * v).sum()) for y, v in pairs)
+            return torch.cat([y.double().flatten() for y in self.outputs(xs)])
 
-    def backward(self, kind: Any = None) -> list[Tensor]:
+    def backward(
+        self, kind: Any = None, xs: Sequence[Tensor] | None = None
+    ) -> list[Tensor]:
         """Return what backward gives for each input, or that of another Function."""
-        xs = [x.clone().requires_grad_() for x in self.xs]
+        xs = [x.clone().requires_grad_() for x in (self.xs if xs is None else xs)]
         outputs = self.outputs(xs, kind)
         pairs = [(y, v) for y, v in zip(outputs, self.v, strict=True) if y.requires_grad]
         found = torch.autograd.grad(
@@ -142,39 +140,50 @@ class Question:
         )
         return [g.double() for g in found]
 
-    def gradients(self, wholes: Sequence[Tensor]) -> list[Gradient]:
+    def gradients(self) -> list[Gradient]:
         """Return each gradient beside what differences give."""
+        wholes = self.backward()
+        differences = self._differences(wholes)
+        chosen = [_chosen(x) for x in self.xs]
+        slopes: list[list[float]] = [[] for _ in self.xs]
+        for u in differences.coordinates(chosen):
+            (k,) = [k for k, moved in enumerate(u) if moved.any()]
+            slope = differences.along(u)
+            known = slope.undecided is None
+            slopes[k].append(slope.measured / float(u[k].sum()) if known else math.nan)
         found = []
-        for k, (i, x) in enumerate(zip(self.moved, self.xs, strict=True)):
-            at = torch.arange(x.numel())
-            if x.numel() > ENTRIES:
-                draw = torch.Generator().manual_seed(0)
-                at = torch.randperm(x.numel(), generator=draw)[:ENTRIES].sort().values
-            measured = torch.tensor([self._slope(k, int(j)) for j in at]).double()
-            whole = wholes[k]
+        for k, (i, whole) in enumerate(zip(self.moved, wholes, strict=True)):
+            at = chosen[k].flatten().nonzero().flatten()
+            measured = torch.tensor(slopes[k], dtype=torch.float64)
             given = whole.flatten()[at]
-            found.append(
-                Gradient(self.names[i], at, tuple(x.shape), given, measured, whole)
-            )
+            shape = tuple(whole.shape)
+            found.append(Gradient(self.names[i], at, shape, given, measured, whole))
         return found
 
-    def _slope(self, k: int, j: int) -> float:
-        """Return the slope along one entry, or NaN where two steps do not agree: a kink."""
-        x = self.xs[k]
-        size = max(1.0, abs(float(x.flatten()[j])))
-        slopes = []
-        for step in (self.settings.steps[0] * size, self.settings.steps[0] * size / 4):
-            ends = []
-            for sign in (1, -1):
-                moved = x.clone()
-                moved.view(-1)[j] += sign * step
-                xs = [*self.xs]
-                xs[k] = moved
-                ends.append(self.total(xs))
-            slopes.append((ends[0] - ends[1]) / (2 * step))
-        first, second = slopes
-        agree = math.isclose(first, second, rel_tol=1e-3, abs_tol=1e-3 * (1 + abs(first)))
-        return second if agree else math.nan
+    def _differences(self, wholes: Sequence[Tensor]) -> Differences:
+        """Return the differences that the backward is held against."""
+        y, v = self.flat(*self.xs), torch.cat([v.flatten() for v in self.v])
+        largest = max((float(g.abs().max()) for g in wholes if g.numel()), default=0.0)
+        return Differences(
+            self.flat,
+            lambda *xs: self.backward(xs=xs),
+            self.xs,
+            v.where(y.isfinite(), 0),
+            wholes,
+            [torch.full_like(g, largest) for g in wholes],
+            [torch.ones_like(x, dtype=torch.bool) for x in self.xs],
+            self.settings,
+            lambda: None,
+        )
+
+
+def _chosen(x: Tensor) -> Tensor:
+    """Return which entries of an input are moved."""
+    chosen = torch.ones(x.numel(), dtype=torch.bool)
+    if x.numel() > ENTRIES:
+        draw = torch.Generator().manual_seed(0)
+        chosen[torch.randperm(x.numel(), generator=draw)[ENTRIES:]] = False
+    return chosen.view(x.shape)
 
 
 def _in_float64(value: Any) -> Any:
@@ -196,12 +205,15 @@ def _compared(kind: Any, arguments: Arguments) -> Finding | str:
     question = Question(kind, arguments)
     if not question.moved:
         return "no input of it required a gradient"
-    if question.total(question.xs) != question.total(question.xs):
+    y, again = question.flat(*question.xs), question.flat(*question.xs)
+    if not torch.equal(y.nan_to_num(), again.nan_to_num()):
         return "its forward gives other numbers each time"
     outputs = question.outputs(question.xs)
     if len(outputs) == len(question.xs) == 1 and torch.equal(outputs[0], question.xs[0]):
         return IDENTITY
-    gradients = question.gradients(question.backward())
+    gradients = question.gradients()
+    if not any(g.measured.isfinite().any() for g in gradients):
+        return HIDDEN
     wrong = [g for g in gradients if not g.right]
     if not wrong:
         return ""
@@ -218,11 +230,11 @@ def _finding(
 ) -> Finding:
     kind = question.kind
     names = ", ".join(g.name for g in wrong)
-    place = _line_of(kind, question, wrong[0]) or returned_at(kind) or site_of(kind)
+    place = line_of(kind, question, wrong[0]) or returned_at(kind) or site_of(kind)
     says, fix = _what(gradients, wrong)
-    turned = _turned(question, gradients) if not fix else None
-    if turned is not None:
-        place, says, fix = turned
+    by_turning = turned(question, gradients) if not fix else None
+    if by_turning is not None:
+        place, says, fix = by_turning
     numbers = _example(wrong[0])
     return Finding(
         rule=RULE,
@@ -238,19 +250,11 @@ def _finding(
 def _example(g: Gradient) -> str:
     gap = (g.given - g.measured).abs().nan_to_num()
     at = int(gap.argmax())
-    place = ", ".join(map(str, _unravel(int(g.at[at]), g.shape)))
+    place = ", ".join(str(int(i)) for i in torch.unravel_index(g.at[at], g.shape))
     return (
         f"{g.name}.grad[{place}] is {float(g.given[at]):.4g}, by differences "
         f"{float(g.measured[at]):.4g}, on the numbers that it was called with"
     )
-
-
-def _unravel(at: int, shape: Sequence[int]) -> list[int]:
-    found: list[int] = []
-    for size in reversed(shape):
-        found.insert(0, at % size)
-        at //= size
-    return found
 
 
 def _what(gradients: Sequence[Gradient], wrong: Sequence[Gradient]) -> tuple[str, str]:
@@ -290,7 +294,7 @@ def _fault(g: Gradient) -> tuple[str, str]:
             "Leave the mask out for these entries, or take the one of forward.",
         )
     square = len(g.shape) >= 2 and g.shape[-1] == g.shape[-2]
-    if square and _close(g.whole.mT.flatten()[g.at], g.measured):
+    if square and g.agrees_with(g.whole.mT):
         return "it is transposed", "Return its transpose, grad.mT."
     return "differences give other numbers", ""
 
@@ -306,156 +310,3 @@ def _factor(given: Tensor, measured: Tensor) -> float | None:
 
 def _near(a: float, b: float) -> bool:
     return abs(a - b) < CLOSE
-
-
-# --- which line -----------------------------------------------------------------------
-
-
-class Turned(TorchFunctionMode):
-    """Turns one matrix, or the sign of one result, in one call of a backward.
-
-    Attributes:
-        calls: The calls in the backward so far: the line, the function, and which of its
-            arguments are square matrices.
-    """
-
-    def __init__(self, code: CodeType, at: int, argument: int | None) -> None:
-        super().__init__()
-        self._code, self._at, self._argument = code, at, argument
-        self.calls: list[tuple[Site, str, list[int]]] = []
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """Run a call, with one thing turned if it is the one."""
-        frame = own_frame()
-        if frame is None or frame.f_code is not self._code:
-            return func(*args, **(kwargs or {}))
-        number = len(self.calls)
-        site = Site(frame.f_code.co_filename, frame.f_lineno)
-        square = [i for i, t in enumerate(args) if _is_square(t)]
-        self.calls.append((site, getattr(func, "__name__", str(func)), square))
-        if number != self._at:
-            return func(*args, **(kwargs or {}))
-        if self._argument is None:
-            out = func(*args, **(kwargs or {}))
-            return -out if isinstance(out, Tensor) and out.is_floating_point() else out
-        turned = [t.mT if i == self._argument else t for i, t in enumerate(args)]
-        return func(*turned, **(kwargs or {}))
-
-
-def _inside(kind: Any, mode: Turned) -> Any:
-    """Return a Function whose backward runs inside a mode, which the engine leaves out."""
-
-    def backward(*given: Any) -> Any:
-        with mode:
-            return kind.backward(*given)
-
-    return type(kind.__name__, (kind,), {"backward": staticmethod(backward)})
-
-
-def _is_square(t: Any) -> bool:
-    matrix = isinstance(t, Tensor) and t.ndim >= 2 and t.is_floating_point()
-    return matrix and t.shape[-1] == t.shape[-2] > 1
-
-
-def _turned(
-    question: Question, gradients: Sequence[Gradient]
-) -> tuple[Site, str, str] | None:
-    """Return the call that is right when one matrix in it is transposed, or its sign."""
-    code = backward_of(question.kind)
-    if code is None:
-        return None
-
-    def tried(
-        at: int, argument: int | None
-    ) -> tuple[bool, list[tuple[Site, str, list[int]]]]:
-        mode = Turned(code, at, argument)
-        wholes = question.backward(_inside(question.kind, mode))
-        pairs = zip(wholes, gradients, strict=True)
-        right = all(_close(w.flatten()[g.at], g.measured) for w, g in pairs)
-        return right, mode.calls
-
-    _, calls = tried(-1, None)
-    ways: Iterator[tuple[int, int | None]] = (
-        *((n, i) for n, (_, f, square) in enumerate(calls) for i in square if f != GETTER),
-        *((n, None) for n in range(len(calls))),
-    ).__iter__()
-    for _, (number, argument) in zip(range(TRIED), ways, strict=False):
-        try:
-            right, _ = tried(number, argument)
-        except Exception:  # the turned matrix does not fit
-            continue
-        if right:
-            site, name, _ = calls[number]
-            if argument is None:
-                says = f"the result of {name} has the other sign"
-                return site, says, "Turn the sign on this line."
-            matrix = _written(code, site, name, argument)
-            says = f"it is right with the transpose of {matrix} in {name}"
-            turned = re.sub(r"\.m?T$", "", matrix)
-            if turned == matrix:
-                turned = f"{matrix}.mT" if matrix.isidentifier() else f"({matrix}).mT"
-            return site, says, f"Write {turned} for {matrix} on this line."
-    return None
-
-
-def _written(code: CodeType, site: Site, name: str, argument: int) -> str:
-    """Return the source of an argument of a call, or which one it is."""
-    tree = _source_of(code)
-    for node in ast.walk(tree) if tree is not None else ():
-        if getattr(node, "lineno", 0) + code.co_firstlineno - 1 != site.line:
-            continue
-        given: list[ast.expr] = []
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            given = [node.left, node.right] if "matmul" in name else []
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            of_torch = ast.unparse(node.func).startswith("torch.")
-            of_name = name.endswith(node.func.attr)  # solve is linalg_solve
-            given = [] if of_torch else [node.func.value]
-            given = [*given, *node.args] if of_name else []
-        if argument < len(given):
-            return ast.unparse(given[argument])
-    return f"argument {argument + 1}"
-
-
-def _line_of(kind: Any, question: Question, g: Gradient) -> Site | None:
-    """Return the line of a backward that computes the gradient of an input, if it is told.
-
-    That is where the name was assigned last that stands in its place in ``return``.
-    """
-    code = backward_of(kind)
-    tree = _source_of(code) if code is not None else None
-    if tree is None or code is None:
-        return None
-    returns = [
-        n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None
-    ]
-    at = question.names.index(g.name)
-    for node in reversed(returns):
-        value = node.value
-        if isinstance(value, ast.Tuple):
-            value = value.elts[at] if at < len(value.elts) else None
-        if value is None or (isinstance(value, ast.Constant) and value.value is None):
-            continue
-        line = value.lineno
-        if isinstance(value, ast.Name):
-            lines = [
-                n.lineno
-                for n in ast.walk(tree)
-                if isinstance(n, ast.Name)
-                and n.id == value.id
-                and isinstance(n.ctx, ast.Store)
-                and n.lineno < line
-            ]
-            line = max(lines, default=line)
-        return Site(code.co_filename, code.co_firstlineno + line - 1)
-    return None
-
-
-@functools.lru_cache(maxsize=256)
-def _source_of(code: CodeType) -> ast.AST | None:
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, SyntaxError, TypeError):
-        return None

@@ -10,6 +10,7 @@ from typing import NamedTuple, overload
 from pullback._site import Site as Site
 
 WIDTH = 88
+LISTED = 8  # parameters that are named in one finding
 
 
 class Note(NamedTuple):
@@ -159,6 +160,14 @@ def counted(number: int, what: str) -> str:
     """Return a number of things in words: ``"1 finding"``, ``"2,000 findings"``."""
     plural = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{plural}"
+
+
+def listed(names: list[str]) -> str:
+    """Return names in a row, of very many only the first."""
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    shown = LISTED // 2
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more parameters"
 
 
 def _fill(text: str, first: str, others: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pullback._watch.findings import Finding, Note, counted
+from pullback._watch.findings import Finding, Note, counted, listed
 from pullback._watch.log import Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
@@ -17,7 +17,6 @@ from pullback._watch.ways import Reason, reason_for
 RULE = "no-gradient"
 CHECKED = 32  # leaves without a gradient that are looked after at each backward
 SHOWN = 3  # lines at which numbers left autograd
-LISTED = 8  # parameters that are named in one finding
 LOOKS = 4  # backward passes after which one is taken to be aside
 
 
@@ -246,16 +245,8 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
     return Finding(
         rule=RULE,
         site=site,
-        message=f"{_listed(names)} got no gradient: {says}.",
+        message=f"{listed(names)} got no gradient: {says}.",
         fix=fix,
         page=page,
         notes=tuple(note for note in notes if note.site != site),
     )
-
-
-def _listed(names: list[str]) -> str:
-    """Return names in a row, of very many only the first."""
-    if len(names) <= LISTED:
-        return ", ".join(names)
-    shown = LISTED // 2
-    return f"{', '.join(names[:shown])} and {len(names) - shown} more parameters"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from pullback._watch.functions import Arguments, Function
 from pullback._watch.places import Places
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
+SHARES = 8  # of a sum
 FORWARD = -1  # where the number of a backward pass would stand
 ZEROING = {"zero_", "_foreach_zero_", "fill_"}  # how gradients are cleared in place
 
@@ -191,6 +192,20 @@ class Added(NamedTuple):
     stale: bool
 
 
+class Share(NamedTuple):
+    """What one backward pass has put into a gradient, or added to it.
+
+    Attributes:
+        run: The number of the pass.
+        at: Index of the operation that did.
+        key: The storage of the gradient.
+    """
+
+    run: int
+    at: int
+    key: int
+
+
 @dataclass(eq=False)
 class Leaf:
     """A tensor that requires a gradient and that no operation made.
@@ -210,6 +225,7 @@ class Leaf:
         nonzero: Whether one of them was not all zeros.
         asked: Whether a backward was restricted to it, among others.
         added: What was added to its gradient last.
+        shares: What its gradient is the sum of, the last ones.
         reason: Why none arrived, as far as is known.
         looks: How often the reason was looked for.
     """
@@ -228,6 +244,7 @@ class Leaf:
     nonzero: bool = False
     asked: bool = False
     added: Added | None = None
+    shares: tuple[Share, ...] = ()
     reason: Any = None
     looks: int = 0
 
@@ -269,6 +286,8 @@ class Log:
         hidden: What they called beside their own parts, and on which line.
         optimizers: The optimizers that made a step: the line of the last one, and its
             place among the operations.
+        made: The optimizers that are there: the line that made each, if that was seen,
+            and when it was made, in the time of the places; or else when it made a step.
         moved: What they moved, by ``id``: it had a gradient, if one set by hand; and when
             they did so last.
         places: Where the parameters were put that the program has made.
@@ -302,6 +321,9 @@ class Log:
     called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
     optimizers: dict[Any, tuple[Site | None, int]] = field(default_factory=dict)
+    made: MutableMapping[Any, tuple[Site | None, int]] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
     moved: dict[int, int] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
     kept: list[Tensor] = field(default_factory=list)

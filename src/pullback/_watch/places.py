@@ -20,10 +20,12 @@ class Room:
     Attributes:
         module: The module, weakly.
         inside: The rooms of the modules that it was made a part of, and its name there.
+        since: When each name of it, of a parameter or a part, was given away last.
     """
 
     module: weakref.ref[Module]
     inside: list[tuple[Room, str]] = field(default_factory=list)
+    since: dict[str, int] = field(default_factory=dict)
 
 
 class Place(NamedTuple):
@@ -41,9 +43,14 @@ class Place(NamedTuple):
 
 
 class Places:
-    """Where the parameters were put that a program has made while it was watched."""
+    """Where the parameters were put that a program has made while it was watched.
+
+    Attributes:
+        count: How many names of modules were given away so far: the time.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self._rooms: dict[int, Room] = {}
         self._places: dict[int, list[Place]] = {}
 
@@ -53,12 +60,14 @@ class Places:
             place = Place(weakref.ref(parameter), self._room(module), name)
             before = self._of(parameter)
             self._places[id(parameter)] = [*before, place]
+            self._given(place.room, name)
 
     def module_registered(self, module: Module, name: str, part: Any) -> None:
         """Keep that a module has been given a part: a hook on all modules."""
         if isinstance(part, Module):
             inside = self._room(module)
             self._room(part).inside.append((inside, name))
+            self._given(inside, name)
 
     def forget(self) -> None:
         """Drop the parameters that are gone, and the modules that none of them stood in."""
@@ -68,6 +77,18 @@ class Places:
         for key, room in [*self._rooms.items()]:
             if room.module() is None:
                 del self._rooms[key]
+
+    def since(self, root: Module, name: str) -> int:
+        """Return when a parameter became part of a module; 0 of what was not seen."""
+        last, module = 0, root
+        for piece in name.split("."):
+            last = max(last, self._room(module).since.get(piece, 0))
+            module = getattr(module, piece)
+        return last
+
+    def _given(self, room: Room, name: str) -> None:
+        self.count += 1
+        room.since[name] = self.count
 
     def _room(self, module: Module) -> Room:
         room = self._rooms.get(id(module))

@@ -23,6 +23,7 @@ from pullback._torch import (
     has_numbers,
     nodes_made,
     number_of,
+    optimizers_made,
     out_of_sight,
     part_of_torch,
     running_backward,
@@ -47,11 +48,13 @@ from pullback._watch.frames import (
 from pullback._watch.functions import backward_of, copied_arguments, running
 from pullback._watch.log import (
     FORWARD,
+    SHARES,
     Call,
     Event,
     Leaf,
     Log,
     Moment,
+    Share,
     Sources,
     keys_of,
 )
@@ -121,6 +124,7 @@ class Recorder(QuietDispatchMode):
                 optimizers.register_optimizer_step_post_hook(safe(self._step_ended)),
             ):
                 stack.callback(handle.remove)
+            stack.enter_context(optimizers_made(safe(self._optimizer_made)))
             stack.enter_context(uncompiled())
             super().__enter__()  # type: ignore[no-untyped-call]
             self._cleanup = stack.pop_all()
@@ -428,8 +432,23 @@ class Recorder(QuietDispatchMode):
         if leaf.arrived != event.run:  # in 2.6 its node takes two operations to store it
             leaf.arrivals, leaf.arrived = leaf.arrivals + 1, event.run
         leaf.last = event.index
+        leaf.shares = self._shares(leaf, event, keys_of(outputs))
         if not leaf.nonzero and outputs and readable(outputs[0]):
             leaf.nonzero = bool(outputs[0].any())
+
+    def _shares(self, leaf: Leaf, event: Event, keys: tuple[int, ...]) -> tuple[Share, ...]:
+        """Return what a gradient is the sum of, now that a backward pass has stored it."""
+        if not keys:
+            return ()  # it is sparse
+        share, before = Share(event.run, event.index, keys[0]), leaf.shares
+        if event.op != "add_" or not before or before[-1].key != share.key:
+            return (share,)
+        between = self._log.writes_since(share.key, before[-1].at)
+        made = self._log.makers.get(share.key)
+        changed = any(write is not event for write in between)
+        if changed or (made is not None and made.index > before[-1].at):
+            return (share,)  # it was cleared or changed, or is another one
+        return (*before[1 - SHARES :], share)
 
     # --- backward passes --------------------------------------------------------------
 
@@ -514,9 +533,14 @@ class Recorder(QuietDispatchMode):
             self._step = None
         return self._step is not None
 
+    def _optimizer_made(self, optimizer: Any) -> None:
+        site = self._line() if self._in_watched_thread() else None
+        self._log.made[optimizer] = site, self._log.places.count
+
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._in_watched_thread():
             return
+        self._log.made.setdefault(optimizer, (None, self._log.places.count))
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self._step = None if closure else calling_frame()
         if not closure:

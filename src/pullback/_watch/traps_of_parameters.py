@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-from pullback._watch.findings import Note
+from pullback._watch.findings import Note, listed
 from pullback._watch.log import Leaf, Log
 from pullback._watch.rules import Found, at_end, trap
 
@@ -22,19 +22,11 @@ def old_parameter(log: Log) -> Found:
     That it stands in this place was seen, as the program has put it there, or all that the
     optimizer holds fits the model, one by one, with the new ones in the place of the old.
     """
-    named, held = log.named(), log.held()
-    loose: dict[int, tuple[Tensor, Leaf]] = {}  # what gets gradients and is never changed
-    for key, (_, p) in named.items():
-        leaf = log.leaf(p)
-        if key not in held and leaf is not None and leaf.arrivals and _stays(log, leaf):
-            loose[key] = p, leaf
+    named, loose = log.named(), _loose(log)
     for optimizer, (site, stepped) in log.optimizers.items() if loose else ():
-        found = {id(new): old for new, old in _seen_replaced(log, optimizer, loose)}
-        found |= {id(new): old for new, old in _fitting(log, optimizer, loose)}
-        for key, old in found.items():
+        for key, old in _replaced(log, optimizer, loose).items():
             leaf, shape = loose[key][1], [*loose[key][0].shape]
-            late = leaf.first < stepped and (leaf.arrivals > 1 or leaf.last < stepped)
-            if not late or not _is_idle(log, old, leaf.first):
+            if not _passed(leaf, stepped) or not _is_idle(log, old, leaf.first):
                 continue  # no step has passed it by, or what is held is used as well
             yield trap(
                 "optimizer-holds-the-old-parameter",
@@ -48,9 +40,66 @@ def old_parameter(log: Log) -> Found:
             )
 
 
+@at_end("added-after-the-optimizer")
+def added_later(log: Log) -> Found:
+    """A parameter that a model was given when its optimizer was made, and nobody holds.
+
+    That it came later was seen, or all that the optimizer holds is frozen by now, as what
+    adapters are put on. What stands in the place of an old one is another trap.
+    """
+    known = {id(p) for optimizer in tuple(log.made) for p in _held(optimizer)}
+    loose = {key: of for key, of in _loose(log).items() if key not in known}
+    for optimizer, (site, stepped) in log.optimizers.items() if loose else ():
+        replaced = _replaced(log, optimizer, loose)
+        line, made = log.made.get(optimizer, (None, log.places.count))
+        held = {id(p) for p in _held(optimizer)}
+        for root in tuple(log.modules):
+            own = {name: p for name, p in root.named_parameters() if id(p) not in replaced}
+            if held.isdisjoint(map(id, own.values())):
+                continue
+            late = [
+                name
+                for name, p in own.items()
+                if id(p) in loose and _passed(loose[id(p)][1], stepped)
+                if log.places.since(root, name) > made or not _parameters(optimizer)
+            ]
+            if late:
+                kind, frozen = type(optimizer).__name__, not _parameters(optimizer)
+                why = "holds what is frozen" if frozen else "was made before it was added"
+                leaf = loose[id(own[late[0]])][1]
+                yield trap(
+                    "added-after-the-optimizer",
+                    line or site,
+                    f"No optimizer holds {listed(late)} of {type(root).__name__}: {kind} "
+                    f"{why}. What nobody holds gets gradients and never moves.",
+                    "Make the optimizer below the line that adds them, or hand them to it: "
+                    "optimizer.add_param_group(dict(params=new)).",
+                    Note("used", leaf.site, f"{late[0]}, first used"),
+                    Note("step", site, "passes them by"),
+                )
+
+
+def _loose(log: Log) -> dict[int, tuple[Tensor, Leaf]]:
+    """Return, by ``id``, the parameters that get gradients and that nobody changes."""
+    held, found = log.held(), {}
+    for key, (_, p) in log.named().items():
+        leaf = log.leaf(p)
+        if key not in held and leaf is not None and leaf.arrivals and _stays(log, leaf):
+            found[key] = p, leaf
+    return found
+
+
+def _passed(leaf: Leaf, stepped: int) -> bool:
+    """Tell whether a leaf had a gradient at a step, the last of an optimizer."""
+    return leaf.first < stepped and (leaf.arrivals > 1 or leaf.last < stepped)
+
+
+def _held(optimizer: Any) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def _parameters(optimizer: Any) -> list[Tensor]:
-    held = (p for group in optimizer.param_groups for p in group["params"])
-    return [p for p in held if p.requires_grad]
+    return [p for p in _held(optimizer) if p.requires_grad]
 
 
 def _stays(log: Log, leaf: Leaf) -> bool:
@@ -67,6 +116,14 @@ def _is_idle(log: Log, old: Tensor, since: int) -> bool:
         return False
     later = (e for e in log.forward_events() if e.index > since and e.grad)
     return not any(id(old) in event.sources.leaves for event in later if event.sources)
+
+
+def _replaced(
+    log: Log, optimizer: Any, loose: dict[int, tuple[Tensor, Leaf]]
+) -> dict[int, Tensor]:
+    """Return what an optimizer holds in the place of loose parameters, by their ``id``."""
+    found = {id(new): old for new, old in _seen_replaced(log, optimizer, loose)}
+    return found | {id(new): old for new, old in _fitting(log, optimizer, loose)}
 
 
 def _seen_replaced(

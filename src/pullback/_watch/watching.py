@@ -16,6 +16,7 @@ from pullback._watch import traps_of_parameters as traps_of_parameters
 from pullback._watch import traps_of_rules as traps_of_rules
 from pullback._watch import traps_of_shapes as traps_of_shapes
 from pullback._watch import traps_of_steps as traps_of_steps
+from pullback._watch import traps_of_turns as traps_of_turns
 from pullback._watch.findings import Finding, Findings
 from pullback._watch.log import Log
 from pullback._watch.recorder import Recorder
