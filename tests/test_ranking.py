@@ -163,19 +163,6 @@ def test_a_page_that_is_asked_for_in_the_same_words_stands_before_a_term():
         assert ranked([*term, other])(query)[0] == "glossary.html#kept"
 
 
-def test_a_name_may_be_written_as_words():
-    """In a heading or a wording, of which it is then the whole."""
-    rank = ranked(
-        [
-            record("a.html", "Keep one graph", "A graph that is kept."),
-            record("b.html", "A flag", "Of calls.", wordings=["What does keep_graph do?"]),
-            *(record(f"{n}.html", f"Number {n}", "Another page.") for n in range(20)),
-        ]
-    )
-    assert rank("what does keep graph do")[0] == "b.html"
-    assert rank("keep the graph")[0] == "a.html"
-
-
 def test_what_part_of_a_query_a_text_names():
     """A word that is said again counts once; what says nothing does not count."""
     start = f"const rank = ranker({json.dumps(search_index.packed(PAGES) | KNOWN)}, []);"

@@ -55,7 +55,6 @@ const WEIGHTS = {
   otherName: 0.6, // what another name of the same thing counts
   typo: 0.8,
   joined: 0.9, // "check point" for "checkpoint", and the other way round
-  apart: 0.95, // "retain graph" for retain_graph, in a name
   partial: 0.75, // what a record counts that has next to nothing of a query
   ofPage: 0.1, // what its best section counts for a page
   named: 2.5, // what a name counts that is like the query
@@ -384,16 +383,6 @@ const ranker = (index, messages, W = WEIGHTS) => {
         for (const term of terms)
           if (share > (shares.get(term)?.share ?? 0))
             shares.set(term, { term, concept, share: share / Math.sqrt(terms.length) });
-    });
-    // A name such as retain_graph that is written as words.
-    const plain = query.toLowerCase().match(WORD) ?? [];
-    plain.forEach((word, at) => {
-      for (let end = at + 2; end <= Math.min(at + 4, plain.length); end++) {
-        const name = plain.slice(at, end).join("_");
-        const part = shares.get(stem(word));
-        if (part && counted.has(name) && !shares.has(name))
-          shares.set(name, { ...part, term: name, share: W.apart });
-      }
     });
     const sums = new Map();
     asked.forEach((alternatives, at) => {
