@@ -50,7 +50,11 @@ def record(url, title, text="", page="", wordings=(), links=0, words=""):
 
 
 WHERE = ("texts", "words")
-AREAS = {"message": ["errors/"], "answer": ["answers/"], "term": ["glossary"]}
+AREAS = {
+    **{"message": ["errors/"], "answer": ["answers/"], "term": ["glossary"]},
+    "example": ["auto_examples/"],
+}
+KNOWN = {"same": [["gpu", "graphics card"]], "areas": AREAS}
 PAGES = [
     record("a.html", "Where zero_grad belongs", "Before the loop."),
     record("b.html", "Zero the grad by hand", "A loop over all parameters sets it to 0."),
@@ -71,8 +75,7 @@ PAGES = [
 
 def ranked(records, messages=()):
     """Return what ranks some records, as a function from a query to their addresses."""
-    known = {"same": [["gpu", "graphics card"]], "areas": AREAS}
-    index = search_index.packed(records) | known
+    index = search_index.packed(records) | KNOWN
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     start = f"const rank = ranker({json.dumps(index)}, {json.dumps(messages)}); 0;"
 
@@ -144,6 +147,33 @@ def test_what_a_query_asks_for_comes_first():
     assert rank("what does adjoint mean")[0] == "glossary.html#adjoint"
     assert rank("adjoint parameters error")[0] == "errors/adjoint.html"
     assert rank("adjoint solver")[0] == "a.html"
+
+
+def test_a_page_that_is_asked_for_in_the_same_words_stands_before_a_term():
+    """The term says it in one sentence; a page that shares a word with it does not."""
+    term = [
+        record("glossary.html", "Glossary"),
+        record("glossary.html#kept", "kept graph", "It is kept.", "Glossary", links=9),
+    ]
+    asked = ["what does keep_graph do", "what is a kept graph"]
+    page = record("auto_examples/a.html", "Two flags", "Long.", wordings=asked)
+    other = record("auto_examples/b.html", "The graph", "Kept or not, a graph.")
+    for query in ("kept graph", "what is a kept graph"):
+        assert ranked([*term, other, page])(query)[0] == "auto_examples/a.html"
+        assert ranked([*term, other])(query)[0] == "glossary.html#kept"
+
+
+def test_what_part_of_a_query_a_text_names():
+    """A word that is said again counts once; what says nothing does not count."""
+    start = f"const rank = ranker({json.dumps(search_index.packed(PAGES) | KNOWN)}, []);"
+    sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
+    texts = ["save the memory", "memory alone", "the loop is there", "memory memory"]
+    with MiniRacer() as racer:
+        racer.eval("\n".join([*sources, f"{start} 0;"]))
+        asked = f"{json.dumps(texts)}.map(rank('save memory').covers)"
+        whole, part, none, again = json.loads(racer.eval(f"JSON.stringify({asked})"))
+    assert (whole, none) == (1, 0)
+    assert 0 < part == again < 1
 
 
 def test_a_part_of_a_message_leads_to_its_page():

@@ -220,7 +220,7 @@ def test_search_works_by_address_keyboard_and_offline(browser, address):
     assert urlsplit(page.url).query == "q=one-hot+vector"
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/glossary.html#term-one-hot-vector")
+    page.wait_for_url("**/30_one_component.html")
     page.goto(f"{SITE.as_uri()}/search.html?q={quote('cotangent')}")
     page.wait_for_selector(FOUND)
     page.close()
@@ -324,6 +324,26 @@ def test_the_first_result_shows_the_answer_and_its_code(browser, address):
     assert page.locator(FOUND).count() == 20
     page.goto(url)
     assert prose in page.locator("article").inner_text()
+    page.close()
+
+
+@needs_site
+@pytest.mark.parametrize(
+    ("query", "shown", "hidden"),
+    [
+        # the first code of the entry fails on purpose, the next works
+        ("None or zeros: what is the difference?", ".grad", "except"),
+        # the page begins with a story; the section that is asked for shows the call
+        ("what a loss sends back", "mse_loss", "house"),
+    ],
+)
+def test_the_card_shows_what_answers(browser, address, query, shown, hidden):
+    page = browser.new_page(viewport=PHONE)
+    page.goto(f"{address}search.html?q={quote(query)}")
+    code = page.locator("#search-results li.card .answer pre").first
+    code.wait_for()
+    assert shown in code.inner_text()
+    assert hidden not in code.inner_text()
     page.close()
 
 

@@ -72,10 +72,11 @@ const finder = (root) => {
     // All answers, those first whose message the query holds.
     all: async (query, typing) => {
       const held = (await messages())(query);
-      const { records, asks } = (await ranking())(query, typing);
+      const { records, asks, covers } = (await ranking())(query, typing);
       const urls = new Set(held.map(({ url }) => url));
       const unknown = !held.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query);
-      return { records: [...held, ...records.filter(({ url }) => !urls.has(url))], asks, unknown };
+      return { records: [...held, ...records.filter(({ url }) => !urls.has(url))],
+        asks, covers, unknown };
     },
   };
 };

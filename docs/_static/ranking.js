@@ -78,6 +78,7 @@ const WEIGHTS = {
 const WORDINGS = 14; // words in all the wordings of a record, on the average
 const PART = 0.8; // of the query that is in a message, in its order, where it was typed by hand
 const LONG = 6; // terms of a query that is a part of a message and of nothing else
+const TOLD = 0.6; // how like a query a name of a page is that stands before a term
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const WORDS = 24; // words of an entry, on the average
 const LIKELY = 1000; // records whose names are looked at
@@ -143,7 +144,8 @@ const inWords = (pattern) => pattern
   .replace(/\\[[\]]|\[(?:\\.|[^\]])*\]|\(\?<\w+>|\\[a-zA-Z]/g, " ");
 
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
-// best first, and `asks`, which tells the words that count; its own `records` are all.
+// best first, `asks`, which tells the words that count, and `covers`, which tells what part
+// of the query a text names; its own `records` are all.
 const ranker = (index, messages, W = WEIGHTS) => {
   const { common, same, areas = {} } = index; // one that a browser has kept may have no areas
   const areaOf = (url) => Object.keys(areas).find((area) =>
@@ -319,14 +321,19 @@ const ranker = (index, messages, W = WEIGHTS) => {
     return best;
   };
 
-  // How like the query a name is: what part of either is in the other.
-  const likeness = ({ own, weight }, shares, parts, total) => {
-    const shared = own.flatMap((term) => shares.get(term) ?? []);
+  // What part of the query some terms of it cover.
+  const covered = (shared, parts, total) => {
     const best = new Map(); // of each concept
     for (const { concept, share } of shared)
       best.set(concept, Math.max(best.get(concept) ?? 0, share * parts[concept]));
+    return sum([...best.values()]) / total || 0;
+  };
+
+  // How like the query a name is: what part of either is in the other.
+  const likeness = ({ own, weight }, shares, parts, total) => {
+    const shared = own.flatMap((term) => shares.get(term) ?? []);
     const named = sum(shared.map(({ share, term }) => share * rarity(term))) / weight || 0;
-    return named * (sum([...best.values()]) / total || 0) ** W.covered;
+    return named * covered(shared, parts, total) ** W.covered;
   };
 
   // Whether a query is a part of a message, typed by hand: at least four of its terms, most
@@ -388,10 +395,12 @@ const ranker = (index, messages, W = WEIGHTS) => {
       [records[id], value * (W.partial + covered / total)])
       .sort((a, b) => b[1] - a[1]).slice(0, LIKELY);
     const scores = new Map();
+    const likes = new Map(); // how like the query the name of each is that is most like it
     const best = new Map(); // what the best section gives its page
     for (const [record, value] of likely) {
       const like = record.names.map((name) => likeness(name, shares, parts, total));
       const most = Math.max(...like);
+      likes.set(record, most);
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
       const fits = raises && record.area === "message" ? W.raised
         : defines && record.area === "term" && record.page ? W.defined : 1;
@@ -409,9 +418,16 @@ const ranker = (index, messages, W = WEIGHTS) => {
     }
     for (const [page, value] of best)
       scores.set(page, (scores.get(page) ?? 0) + W.ofPage * value);
+    const sorted = [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record);
+    // A term says in a sentence what a page that is asked for in the same words explains.
+    const page = sorted.slice(0, 3).findIndex((record) =>
+      ["answer", "example"].includes(record.area) && likes.get(record) >= TOLD);
+    if (page > 0 && sorted.slice(0, page).every(({ area }) => area === "term"))
+      sorted.unshift(...sorted.splice(page, 1));
     return {
-      records: [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record),
+      records: sorted,
       asks: (word) => shares.has(stem(word)),
+      covers: (text) => covered(terms(text).flatMap((term) => shares.get(term) ?? []), parts, total),
     };
   };
   return Object.assign(rank, { records });

@@ -9,6 +9,8 @@
   const SHOWN = 10; // at once; a button shows as many more
   const PAUSE = 250; // ms without a key, after which a card is worth its loading
   const PROSE = 420; // characters of a card, about
+  const MORE = 1.5; // times what a page's opening names, if it shows code, must a section name to be shown
+  const ENOUGH = 0.8; // of what the best section names: the first that does is shown
   const CODE = [".highlight-ipython3", ".highlight-Python", ".highlight-python",
     ".highlight-default", ".highlight-pycon", ".highlight-py"].join(", ");
 
@@ -48,9 +50,32 @@
     return answer;
   };
 
-  // How a page answers: the first sentences under a heading, and the first code there.
+  // How a part of a page begins: its first sentences and the first code there, but none that
+  // fails on purpose where some follows that works.
+  const fails = (block) => /^\s*except\b/m.test(block.textContent);
+  const passage = (under) => {
+    const parts = [];
+    let length = 0;
+    let works = null;
+    for (const part of under.children) {
+      if (works || part.matches("section, details.hide")) break;
+      const block = part.matches(CODE) ? part : part.querySelector(`:scope > ${CODE}, .cell_input ${CODE}`);
+      if (part.matches("p, ul, ol, .math, blockquote") && length < PROSE) {
+        parts.push(part);
+        length += part.textContent.length;
+      } else if (block && !part.matches(".admonition, details, .message")) {
+        parts.push(block);
+        if (length && !fails(block)) works = block;
+      }
+    }
+    const shown = parts.filter((part) => !works || part === works || !part.matches(CODE) || !fails(part));
+    return { under, parts: shown, text: shown.map((part) => part.textContent).join(" "), works };
+  };
+
+  // How a page answers: as it begins, or as that section of it does which names much more of
+  // the query, since a page may begin with a story.
   const parser = new DOMParser();
-  const answerOf = async (url) => {
+  const answerOf = async (url, covers) => {
     const [path, anchor] = url.split("#");
     const response = await fetch(path).catch(() => null); // none from a folder
     if (!response?.ok) return null;
@@ -58,19 +83,19 @@
     const place = anchor ? page.getElementById(anchor) : page.querySelector("article section");
     const under = place?.matches("dt") ? place.nextElementSibling : place?.closest("section");
     if (!under) return null;
+    const opening = passage(under);
+    const sections = [...(anchor ? [] : under.querySelectorAll(":scope > section:not(#where-next)"))]
+      .map(passage).map((part) => ({ ...part, covers: covers(part.text) }));
+    const most = Math.max(0, ...sections.map((part) => part.covers));
+    const better = most > covers(opening.text) * (opening.works ? MORE : 1)
+      && sections.find((part) => part.covers >= ENOUGH * most);
     const answer = element("div", { className: "answer" });
-    let length = 0;
-    for (const part of under.children) {
-      if (part.matches("section, details.hide")) break;
-      const block = part.matches(CODE) ? part : part.querySelector(`:scope > ${CODE}, .cell_input ${CODE}`);
-      if (part.matches("p, ul, ol, .math, blockquote") && length < PROSE) {
-        answer.append(document.importNode(part, true));
-        length += part.textContent.length;
-      } else if (block && !part.matches(".admonition, details, .message")) {
-        answer.append(document.importNode(block, true));
-        if (length) break;
-      }
+    if (better) {
+      const { id } = better.under;
+      const title = better.under.firstElementChild.firstChild.textContent;
+      answer.append(element("p", {}, element("a", { href: `#${id}` }, title)));
     }
+    for (const part of (better || opening).parts) answer.append(document.importNode(part, true));
     answer.querySelectorAll("[id]").forEach((part) => part.removeAttribute("id"));
     answer.querySelectorAll(".headerlink, .copybtn").forEach((part) => part.remove());
     const base = new URL(path, location);
@@ -115,7 +140,7 @@
       cards.append(first);
       asCard(first, advice(message), YOURS);
     }
-    const { records, unknown, asks } = await found.all(query);
+    const { records, unknown, asks, covers } = await found.all(query);
     if (query !== typed()) return;
     const left = records.filter(({ url }) => url !== message?.url);
     const all = records.length;
@@ -135,7 +160,7 @@
     if (message || unknown || !all) return;
     await pause();
     const first = cards.firstElementChild;
-    if (first.isConnected) asCard(first, answerOf(records[0].url));
+    if (first.isConnected) asCard(first, answerOf(records[0].url, covers));
   };
 
   field.value = new URLSearchParams(location.search).get("q") ?? "";

@@ -255,6 +255,6 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 # .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
 #    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double
 #    backward in a GAN; make the network smooth; keep the slope of the network small; my
-#    penalty term changes nothing
+#    penalty term changes nothing; code of the gradient penalty
 # .. words: gan, critic, lipschitz, smooth, norm to one, interpolate, lambda 10, double
 #    backward, r1, slope limited, penalty has no effect, wasserstein

@@ -187,5 +187,6 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 #    of v; () and (1,) gradients; v of the wrong shape; does the vector I pass to backward
 #    need to be float, on the same device, a tensor, with requires_grad; backward([1., 1.,
 #    1.]) raised a TypeError, what are the rules; backward(torch.ones_like(inp)) from the
-#    docs: shape of the input or of the output
+#    docs: shape of the input or of the output; the vector that I pass to backward does not
+#    match the shape
 # .. words: broadcast, (1,), (), column, refuse, mismatch, scalar, size one

@@ -138,5 +138,6 @@ torch.testing.assert_close(ones, ones.new_tensor(moved), rtol=1e-6, atol=1e-6)
 # :ref:`v-is-a-weight` is about weights other than 1. :ref:`mixing-samples` is about
 # functions for which the sum over the points hides the derivatives that you want.
 #
-# .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum
+# .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum;
+#    why is sum and then backward the same as the derivative of each element
 # .. words: equal, alternative, instead of, same result, idiom, mean
