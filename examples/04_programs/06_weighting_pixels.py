@@ -15,13 +15,13 @@ and not every pixel. To do this, keep one loss for each pixel and call
 # The slides
 # ----------
 #
-# We make our slides ourselves, so that we know what is on them. Each slide shows one
-# large cell and up to five small ones, with noise that is as strong as the cells are
-# bright. Three tensors belong to a batch of B slides: the images, of shape ``(B, 1, 32,
-# 32)``, the ``target``, which says for each pixel whether it is background (0) or cell
-# (1), and ``segment``, which says to which cell it belongs. The background is segment 0,
-# and every cell of the batch has its own number. Nobody can tell exactly where a cell
-# ends, so each cell has a rim with the target 255, which means *leave this pixel out*:
+# We make our slides ourselves, so that we know what is on them. Each slide shows one large
+# cell and up to five small ones, with noise that is as strong as the cells are bright. A
+# batch of B slides consists of three tensors. ``images`` has the shape ``(B, 1, 32, 32)``.
+# ``target`` says for each pixel whether it is background (0) or cell (1), and ``segment``
+# says to which cell the pixel belongs. The background is segment 0, and every cell of the
+# batch has its own number. Nobody can tell exactly where a cell ends, so each cell has a
+# rim with the target 255, which means *leave this pixel out*:
 
 import torch
 from torch import nn
@@ -61,8 +61,8 @@ print("pixels of the cells of the first slide:", area[1:7].tolist())
 # -----------
 #
 # The training loop is an ordinary one, with one line that you may not have seen. With
-# ``reduction="none"`` the cross-entropy is not averaged, so that ``losses`` has the shape
-# ``(B, 32, 32)``, a loss for each pixel. These losses are not a single number, so
+# ``reduction="none"`` the cross-entropy is not averaged, so ``losses`` has the shape
+# ``(B, 32, 32)``, with one loss for each pixel. These losses are not a single number, so
 # ``backward`` asks for a ``v`` of the same shape. The function ``weigh`` makes this ``v``
 # from the labels:
 
@@ -94,12 +94,11 @@ def train(weigh, steps=200):
 # Three maps to compare
 # ---------------------
 #
-# The first map counts every labeled pixel once. The second is a *class weight*.
-# Background is common and cells are rare, so each pixel of a cell counts nine times. The
-# third looks at the segments. Each cell as a whole is worth eighty pixels of background,
-# so that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one
-# number for each segment, and ``worth[segment]`` puts this number at each pixel of the
-# segment:
+# The first map counts every labeled pixel once. The second is a *class weight*. Background
+# is common and cells are rare, so each pixel of a cell counts nine times. The third looks
+# at the segments. Each cell as a whole is worth eighty pixels of background, so each pixel
+# of a cell with ``area`` pixels counts ``80 / area``. We compute one number for each
+# segment, and ``worth[segment]`` puts this number at each pixel of the segment:
 
 
 def every_pixel(target, segment):
@@ -298,8 +297,8 @@ except RuntimeError as error:
 # ``ignore_index`` the gradient of an ignored pixel is zero, whatever ``v`` says. If you
 # multiply the losses by the weights yourself, the number in your log is NaN, but the
 # gradient is still zero. The binary cross-entropy has no ``ignore_index``. With this loss
-# the NaN reaches the weights, and a single such batch ruins the network. In that case
-# divide by ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
+# the NaN reaches the weights, and a single such batch ruins the network. With such a loss,
+# divide by ``v.sum().clamp(min=1)`` if your weights are about as large as ours.
 #
 # .. admonition:: Try it
 #
@@ -311,20 +310,20 @@ except RuntimeError as error:
 # .. dropdown:: Answer
 #
 #    With half the noise there is next to nothing to gain. If every pixel counts once, the
-#    network finds 95% of the small cells, and with either weight it finds all of them,
-#    with 0% false alarms each time. A weight matters for doubtful pixels, and hardly any
-#    pixels are doubtful now. With a worth of 800 the network finds 95% of the small cells
-#    instead of 80%, but it gives 23% false alarms instead of 4%, and its chances are 230%
-#    of the right ones instead of 125%.
+#    network finds 95% of the small cells, and with either weight it finds all of them, with
+#    0% false alarms each time. A weight matters for doubtful pixels, and hardly any pixels
+#    are doubtful now. With a worth of 800 the network finds 95% of the small cells instead
+#    of 80%, but it gives 23% false alarms instead of 4%, and its chances add up to 230% of
+#    the right sum instead of 125%.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient for the ``v`` of the program with the gradient of the
-#    weighted mean, and the gradient with respect to the scores with its formula, ``v``
-#    times the difference of chance and target. With some room, we assert the order of the
-#    three networks, and that two of the curves agree. We also try the statements about
-#    SGD, Adam and the empty batch.
+#    We compare the gradient for the ``v`` of the program with the gradient of the weighted
+#    mean, and the gradient with respect to the scores with its formula, ``v`` times the
+#    difference of chance and target. We assert, with some tolerance, the order of the three
+#    networks, and that the first two find the same share of small cells at the same share
+#    of false alarms. We also try the statements about SGD, Adam and the empty batch.
 
 v = by_segment(target, segment)
 v = v / v.sum()

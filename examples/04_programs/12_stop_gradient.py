@@ -55,10 +55,10 @@ def taught(loss, **learners):
 # A GAN: two losses, one fake
 # ---------------------------
 #
-# The generator makes ``fake = G z``, and the critic gives everything a score ``D x``. The
-# critic's loss is small when the real thing gets a high score and the fake gets a low one.
-# This loss should teach only the critic. We compute the gradients without a cut, and then
-# with a cut at the fake:
+# The generator makes ``fake = G z``, and the critic gives every input x a score ``D x``.
+# The critic's loss is small when the real thing gets a high score and the fake gets a low
+# one. This loss should teach only the critic. We compute the gradients without a cut, and
+# then with a cut at the fake:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z

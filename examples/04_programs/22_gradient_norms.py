@@ -139,8 +139,8 @@ print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].
 # noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
 # clipping*. Importance sampling, and the search for wrong labels, use the same norms.
 #
-# Are they the right lengths?
-# ---------------------------
+# Are these the right lengths?
+# ----------------------------
 #
 # The long way computes all the gradients, and takes their lengths. We use it for
 # comparison, and you can use it as a test for your own model:
@@ -277,8 +277,8 @@ print("Adam, near the curve:", off < 0.1)
 #
 #    We compare the lengths with the lengths from the long way, for a layer without a bias
 #    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
-#    computed one at a time and shortened. With some room, we assert which of the two fits
-#    is better.
+#    computed one at a time and shortened. We assert, with some tolerance, which of the two
+#    fits is better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)

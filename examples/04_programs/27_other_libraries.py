@@ -4,12 +4,13 @@ r"""
 A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 ==============================================================
 
-A canal has leaks, and you want to find them from measurements downstream. A colleague has
-a solver that computes the measurements from the leaks. The solver is written with SciPy,
-and PyTorch cannot look inside it. If the solver is in the middle of your model,
-``loss.backward()`` stops at the solver. But the backward pass can go through it, if the
-solver can answer one question: *what is your* :term:`vector-Jacobian product` *with this
-v?* A ``Function`` asks this question, with the ``v`` that arrives.
+Water leaks into a canal at unknown places, and you want to find these places from
+measurements downstream. A colleague has a solver that computes the measurements from the
+leaks. The solver is written with SciPy, and PyTorch cannot look inside it. If the solver is
+in the middle of your model, ``loss.backward()`` stops at the solver. But the backward pass
+can go through it, if the solver can answer one question: *what is your*
+:term:`vector-Jacobian product` *with this v?* A ``Function`` asks this question, with the
+``v`` that arrives.
 """
 
 # %%
@@ -152,8 +153,8 @@ of_single = ByConversion.apply(single, solve_and_pull)
 print(of_single.dtype, slope_of_single.dtype)
 
 # %%
-# The other way: torch inside of SciPy or JAX
-# -------------------------------------------
+# The other way around: torch inside SciPy or JAX
+# -----------------------------------------------
 #
 # You can also make such a pair from a function in PyTorch, for a program in another
 # library. The pair takes and returns arrays. With v = 1 you can use it for
@@ -212,11 +213,10 @@ shared *= 10
 print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
 
 # %%
-# **The clone in backward.** If ``.grad`` is None, PyTorch may store the product there as
-# it is, and the next ``backward`` adds to it in place. If ``pull`` returns an array that
-# the other library still uses, this array would change. With the ``clone``, three
-# products of 2 add up to 6, and the array stays as it is. Without the ``clone`` the third
-# sum is 8:
+# **The clone in backward.** If ``.grad`` is None, PyTorch may store the product there as it
+# is, and the next ``backward`` adds to it in place. If ``pull`` returns an array that the
+# other library still uses, that array changes. With the ``clone``, three products of 2 add
+# up to 6, and the array stays as it is. Without the ``clone`` the third sum is 8:
 
 kept = np.full(n, 2.0)
 sums = {}

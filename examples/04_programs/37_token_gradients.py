@@ -122,8 +122,8 @@ print(torch.equal(by_hook, gradient))
 # -------------------
 #
 # Four numbers for each word are too many to look at. Usually people multiply the gradient
-# by the vector and add up the four products. This number uses the slope at the finished
-# review.
+# by the vector and add up the four products. This number uses only the slope at the review
+# itself.
 #
 # *Integrated gradients* (Sundararajan et al., 2017) are often used for the same purpose.
 # They average the slope over a straight path, here from a review of zero vectors to our

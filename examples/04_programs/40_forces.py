@@ -29,9 +29,9 @@ batch. So with a loop, twice as many molecules take about four times as long.
 # ------------------------
 #
 # Atoms that are far apart attract each other weakly, and atoms that are too close repel
-# each other strongly. Here is the classical Lennard-Jones formula for their energy. We
-# have chosen the units so that the energy of two atoms is lowest at the distance 1, where
-# it is −1:
+# each other strongly. Here is the classical Lennard-Jones formula for their energy. We have
+# chosen the units so that the energy of two atoms is lowest at a distance of 1, where it is
+# −1:
 #
 # .. math::
 #
@@ -89,15 +89,15 @@ print(torch.allclose(by_sum, force), torch.allclose(-torch.stack(one_by_one), fo
 print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# If the forces of your own network do not cancel, its energy depends on the place of the
-# molecule in space, and not only on the distances between its atoms.
+# If the forces from your own network do not cancel, its energy depends on the position of
+# the molecule in space, and not only on the distances between its atoms.
 #
 # Downhill
 # --------
 #
-# Now we follow the forces, all five molecules at once, and see where they end. Four atoms
-# can all touch one another, like four balls in a heap. There are six pairs, each with the
-# energy −1. Will the atoms find this arrangement?
+# Now we let all five molecules follow their forces, and see where they end up. Four atoms
+# can all touch one another, like four balls in a heap. There are six pairs, each with an
+# energy of −1. Will the atoms find this arrangement?
 
 path = []
 with torch.no_grad():
@@ -149,7 +149,7 @@ except RuntimeError as error:
 
 # %%
 # Without the flag, a loss that contains only forces raises an error, as here. If you add
-# such a loss to a loss of energies, there is no error, and the network learns nothing from
+# such a loss to a loss on energies, there is no error, but the network learns nothing from
 # the forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
 # to a stiffness of 2.5:
 

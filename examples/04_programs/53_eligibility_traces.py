@@ -158,7 +158,7 @@ pullback.draw.accumulate(
 # %%
 # The next δ changes all three predictions, the last one most. ``backward`` adds to
 # ``.grad``, so ``.grad`` can itself be the trace, if you let it fade before each call. This
-# is the same z:
+# gives the same z:
 
 for stone in (0, 1, 2):
     if table.grad is not None:
@@ -262,9 +262,9 @@ print("of the error:     ", learned(of_prediction=False).tolist())
 # as in the second line of the output above, and it goes on from one episode to the next.
 # A trace begins at zero in each episode.
 #
-# **While the weights change.** The two views agree if the weights change only at the end
-# of the walk. In ``td_lambda`` they change in every step, so the results differ a little.
-# The smaller the learning rate is, the smaller this difference.
+# **While the weights change.** The two views agree if the weights change only at the end of
+# the walk. In ``td_lambda`` they change in every step, so the results differ a little. The
+# smaller the learning rate is, the smaller this difference is.
 #
 # .. admonition:: Remember
 #

@@ -41,11 +41,11 @@ def snippets(count, generator):
 # The program
 # -----------
 #
-# ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for
-# each snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the
-# nearest of its rows for each point. We add up three losses. The *reconstruction* loss
-# compares the snippets before and after. The *codebook loss* moves each code toward the
-# points that chose it, and the *commitment loss* keeps the points near their codes (van
+# ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for each
+# snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the nearest
+# of its rows for each point. We add up three losses. The *reconstruction* loss compares
+# each snippet with what the decoder makes of it. The *codebook loss* moves each code toward
+# the points that chose it, and the *commitment loss* keeps the points near their codes (van
 # den Oord et al., 2017):
 
 

@@ -16,8 +16,8 @@ gradients?
 # Pictures of three classes
 # -------------------------
 #
-# As in :ref:`score-distillation` our pictures have two pixels, so that each is a point in
-# the plane. There are three classes, which overlap a little:
+# As in :ref:`score-distillation` our pictures have two pixels, so each is a point in the
+# plane. There are three classes, which overlap a little:
 
 import copy
 import math
@@ -167,9 +167,9 @@ title = figure.suptitle("Samples, coloured by the class that we wanted")
 # ---------------
 #
 # **The mean instead of the sum.** With the mean, ``v`` holds one over the batch size in
-# each place, so that every picture gets only a 900th of its guidance. The result depends
-# on how many pictures you draw at once, and there is no message. Here are the results
-# with the mean, with scale 1:
+# each place, so each of 900 pictures gets only a 900th of its guidance. The result depends
+# on how many pictures you draw at once, and there is no message. Here are the results with
+# the mean, at scale 1:
 
 
 def by_mean(classifier, x, t, wanted):

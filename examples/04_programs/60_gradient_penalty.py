@@ -91,8 +91,8 @@ for step in range(600):
         print(f"step {step:3}  gap {gap.item():5.2f}")
 
 # %%
-# The gap has grown, and then it has stopped growing, because a wider gap would need a
-# steeper critic. Here are the slopes now:
+# The gap grew at first, and then stopped growing, because a wider gap would need a steeper
+# critic. Here are the slopes now:
 
 import pullback.plot
 
@@ -248,7 +248,7 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 
 # %%
 # **Next:** Questions about such penalties, from norms of images to the last bias under DDP,
-# are answered in :ref:`answers-gradient-in-the-loss`. For the traps of short dtypes, read
+# are answered in :ref:`answers-gradient-in-the-loss`. For the traps of 16-bit dtypes, read
 # :ref:`mixed-precision`. :ref:`retain-or-create` measures what ``create_graph`` keeps in
 # memory.
 #

@@ -179,8 +179,8 @@ with torch.no_grad():
 # %%
 # **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter with
 # two new ones. An optimizer that was made before holds only the old parameter, so the new
-# ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
-# print whether the optimizer holds every parameter:
+# ones are never trained, and there is no message. ``spectral_norm`` keeps the same tensor
+# as its parameter. We print whether the optimizer holds every parameter:
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()

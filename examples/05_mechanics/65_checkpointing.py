@@ -107,8 +107,8 @@ for preserve in (True, False):
 # BatchNorm updates its running statistics each time its block runs, so a checkpointed
 # BatchNorm updates them twice (:ref:`functional-buffers`).
 #
-# The saved tensors, in your hands
-# --------------------------------
+# Handling the saved tensors yourself
+# -----------------------------------
 #
 # You can write your own pair of hooks, ``pack`` and ``unpack``. The graph holds what
 # ``pack`` returns, and ``unpack`` has to turn that into a tensor again. ``save_on_cpu`` is

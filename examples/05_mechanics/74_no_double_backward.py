@@ -87,8 +87,8 @@ for name, f in plain.items():
 # %%
 # *Large batches have a second derivative, but a small one raises an error.* This was so
 # with ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist`` compute the
-# distances by matrix products, it has a second derivative on every release that was tried,
-# and this derivative is right where no two of the points coincide:
+# distances by matrix products, it has a second derivative in every release that we tried,
+# and this derivative is right as long as no two points coincide:
 
 
 def distances(x):
@@ -102,10 +102,10 @@ found["cdist"] = product(distances, x)
 # *Where two points coincide, the second derivative is wrong without a message.* The second
 # derivative of a squared distance is 2 everywhere. But the second derivative that PyTorch
 # computes through ``cdist`` is 0 for a pair of equal points, and in ``cdist(x, x)`` each
-# point forms such a pair with itself. For squared distances, and for a kernel that is
-# computed from them, write the sum of squares, which takes no root
-# (:ref:`squared-distances`). The first line of the output is for two equal points, and the
-# second for two different points:
+# point forms such a pair with itself. For squared distances, and for kernel functions
+# computed from them, such as the Gaussian kernel, write the sum of squares, which takes no
+# root (:ref:`squared-distances`). The first line of the output is for two equal points, and
+# the second for two different points:
 
 point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
 squared = {
@@ -121,10 +121,11 @@ for other in (0.0, 1.0):
     print({name: bend[-1] for name, bend in bends.items()})
 
 # %%
-# *What about the distances within one set?* If you write the distances as ``(a -
-# b).norm()``, their second derivative is NaN if two points are the same, as in all pairs i
-# = j. So take only the pairs i < j. The first line of the output says whether there is a
-# NaN if we take all pairs, and the second says so for the pairs i < j:
+# *What about the distances within one set?* If you write the distances as
+# ``(a - b).norm()``, their second derivative is NaN if two points are the same, as in all
+# pairs i = j. So take only the pairs i < j. The first line of the output says whether there
+# is a NaN if we take all pairs, and the second says whether there is one for the pairs i <
+# j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):

@@ -4,11 +4,11 @@ r"""
 vmap, Hessians and export: inside torch.compile or around it?
 =============================================================
 
-You compile a function, and you want the products of its :term:`Jacobian` with a batch of v,
-or its second derivative, or to export its gradient. Differentiate first and compile the
-result, as in ``torch.compile(jacrev(f))``. A compiled function has a single backward pass,
-which is compiled for one v. PyTorch will neither run :term:`vmap` over this backward pass
-nor differentiate it. To export a gradient, trace it with ``make_fx`` first.
+You compile a function, and you want to multiply its :term:`Jacobian` by a batch of v, to
+compute its second derivative, or to export its gradient. Differentiate first and compile
+the result, as in ``torch.compile(jacrev(f))``. A compiled function has a single backward
+pass, which is compiled for one v. PyTorch will neither run :term:`vmap` over this backward
+pass nor differentiate it. To export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%

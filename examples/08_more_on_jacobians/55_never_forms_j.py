@@ -148,8 +148,8 @@ for chunk_size in (None, 10, 1):
 
 # %%
 # As a check that the formulas stand for the right matrices, we compare them with
-# derivatives worked out by hand. For a :math:`V` of ones, the gradient of ``W`` is
-# :math:`V^\top X`, which is 64 everywhere:
+# derivatives worked out by hand. For a :math:`V` of ones, the gradient with respect to
+# ``W`` is :math:`V^\top X`, which is 64 everywhere:
 
 assert torch.equal(W.grad, torch.full_like(W, 64))
 assert largest.numel < entries / 10_000
