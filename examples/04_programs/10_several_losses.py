@@ -196,7 +196,7 @@ w.grad = None
 
 # %%
 # **A step between the two calls.** Programs for GANs from old tutorials call
-# ``optimizer.step()`` between the two calls of ``backward``, and these programs used to
+# ``optimizer.step()`` between the two calls to ``backward``, and these programs used to
 # run. The step changes the weights in place, and the second call still needs the old
 # weights. PyTorch notices, even if the step has length zero:
 
@@ -210,7 +210,7 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# Call ``step`` after both calls of ``backward``. You could also compute the second loss
+# Call ``step`` after both calls to ``backward``. You could also compute the second loss
 # again after the step, but this is right only if the optimizer of that loss holds every
 # weight that the loss should move. :ref:`step-between-backwards` shows what goes wrong
 # otherwise, and :ref:`stop-gradient` has the whole loop of a GAN.

@@ -123,10 +123,10 @@ held = taught((now - target.detach()) ** 2, w=w)
 print(taught((now - target) ** 2, w=w), held)
 
 # %%
-# With the graph the derivative is 0. The value rises with the slope 1, and the target
-# with the slope 0.5·2, which is also 1. So the target runs away as fast as the value
-# follows it, and nothing is learned. With the cut, the gradient with respect to the weight
-# is −2, and a step against it raises the value. The full gradient is used in a different
+# With the graph the derivative is 0. The value rises with a slope of 1, and the target with
+# a slope of 0.5·2, which is also 1. So the target runs away as fast as the value follows
+# it, and nothing is learned. With the cut, the gradient with respect to the weight is −2,
+# and a step against it raises the value. The full gradient is used in a different
 # algorithm, known as *residual gradient*.
 #
 # Many programs add a *target network*, a copy that follows the network slowly. A moving
@@ -240,7 +240,7 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 #
 # .. dropdown:: Answer
 #
-#    You need no further cut. The reconstruction reaches only G, with the gradient 2·(2 −
+#    You need no further cut. The reconstruction reaches only G, with a gradient of 2·(2 −
 #    5) = −6, and the two gradients add up:
 
 fake = G * z

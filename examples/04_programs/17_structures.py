@@ -1,8 +1,8 @@
 r"""
 .. _vjp-of-structures:
 
-My function returns a dict, or takes keywords: which v does vjp want?
-=====================================================================
+My function returns a dict, or takes keyword arguments: which v does vjp want?
+==============================================================================
 
 A detector returns ``{"boxes": …, "classes": (…, …)}``, and you would like its
 :term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``? It

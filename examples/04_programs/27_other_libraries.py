@@ -127,11 +127,11 @@ legend = above.legend(loc="upper right")
 # If the numbers have to change their type
 # ----------------------------------------
 #
-# *Expected float64 and got float32*, says the other library, or a gradient has only half
-# of the digits. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver
+# *Expected float64 and got float32*, says the other library, or only half of the digits of
+# a gradient are right. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver
 # computes in float64, and a model usually in float32. If the types differ, convert the
-# input of the solver, and convert its output back. ``y.to(x)`` has the dtype and the
-# device of ``x``, and so has the ``v`` that arrives:
+# input of the solver, and convert its output back. ``y.to(x)`` has the dtype and the device
+# of ``x``, and so has the ``v`` that arrives:
 
 
 class ByConversion(Function):

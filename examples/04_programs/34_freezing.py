@@ -63,12 +63,12 @@ print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0
 # Does freezing save memory?
 # --------------------------
 #
-# It depends on the place of the frozen part. If all layers from the input up to some
-# layer are frozen, there is nothing to differentiate in them, and no graph is made. But
-# in a *perceptual loss* a frozen network comes **after** a network that is trained: a
-# generator makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through
-# VGG to reach the generator, and VGG must keep the tensors that this backward pass needs.
-# We count the tensors that it keeps:
+# It depends on where the frozen part is. If all layers from the input up to some layer are
+# frozen, there is nothing to differentiate in them, and no graph is made. But in a
+# *perceptual loss* a frozen network comes **after** a network that is trained: a generator
+# makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through VGG to
+# reach the generator, and VGG must keep the tensors that this backward pass needs. We count
+# the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
 

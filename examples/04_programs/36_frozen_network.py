@@ -132,10 +132,10 @@ for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items
         print(f"{way:9}{name:18} the class seen has {sure:.1f}")
 
 # %%
-# The first and the last are attacks, and the other two make the network surer than it
-# was. In the picture each line shows a point that has been moved uphill on the loss of
-# its class, from the dot to the free end. The border between the two classes is where the
-# color changes:
+# The first and the last line of the output are for attacks, and the other two moves make
+# the network surer than it was. In the picture each line shows a point that has been moved
+# uphill on the loss of its class, from the dot to the free end. The border between the two
+# classes is where the color changes:
 
 import matplotlib.pyplot as plt
 

@@ -155,7 +155,7 @@ for quantised in (
 # to the picture leaves their ``.grad`` alone. During such training, attack in ``eval()``
 # mode, so that the running averages of BatchNorm do not change, and then train on
 # ``x.detach()``. We print the ``.grad`` of the frozen weights, and then the ``.grad`` of
-# trainable weights after a call of ``slope``:
+# trainable weights after a call to ``slope``:
 
 print({p.grad for p in model.parameters()})
 model.requires_grad_(True)

@@ -352,10 +352,10 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # What to watch for
 # -----------------
 #
-# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures of
-# the batch, and a map contains parts of other pictures. With Dropout in ``train()`` each
-# call draws a different mask. So you get a different map each time, and the maps from one
-# call of ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
+# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures of the
+# batch, and a map contains parts of other pictures. With Dropout in ``train()`` each call
+# draws a different mask. So you get a different map each time, and the maps from one call
+# to ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
 # (:ref:`mixing-samples`).
 #
 # **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in

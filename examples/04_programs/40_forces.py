@@ -92,8 +92,8 @@ print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 # If the forces from your own network do not cancel, its energy depends on the position of
 # the molecule in space, and not only on the distances between its atoms.
 #
-# Downhill
-# --------
+# Following the forces downhill
+# -----------------------------
 #
 # Now we let all five molecules follow their forces, and see where they end up. Four atoms
 # can all touch one another, like four balls in a heap. There are six pairs, each with an
@@ -166,8 +166,8 @@ print(f"{stiffness.item():.2f}")
 # With ``inputs=[stiffness]`` only the stiffness gets a gradient. Otherwise the ``.grad``
 # of the positions would be filled, too.
 #
-# Surface normals are the same program
-# ------------------------------------
+# Surface normals with the same program
+# -------------------------------------
 #
 # A surface given as :math:`g(p)=0`, for example by a network for signed distances, has
 # the normal :math:`\nabla g`, scaled to length 1. There is one number for each point, and
@@ -210,10 +210,10 @@ with torch.no_grad():
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 
 # %%
-# **An atom and itself.** Many programs compute the distances of all pairs and mask the
-# diagonal afterwards. But :math:`r=\sqrt{r^2}` has an infinite slope at zero, and 0 times
-# infinity is NaN, so the mask comes too late (:ref:`masked-nan`). Choose the pairs first,
-# as our ``energy`` does:
+# **The distance from an atom to itself.** Many programs compute the distances of all pairs
+# and mask the diagonal afterwards. But :math:`r=\sqrt{r^2}` has an infinite slope at zero,
+# and 0 times infinity is NaN, so the mask comes too late (:ref:`masked-nan`). Choose the
+# pairs first, as our ``energy`` does:
 
 p = torch.zeros(2, 3, requires_grad=True)
 distance = ((p[:, None] - p[None]) ** 2).sum(-1).sqrt()
@@ -248,8 +248,8 @@ print(f"{lowest:.1f}")
 # .. dropdown:: How we checked this page
 #
 #    We compare the forces of each molecule with the forces that it has alone, and with a
-#    difference quotient of the energy. We compare the normals with their formula, along
-#    :math:`p/\text{scale}^2`.
+#    difference quotient of the energy. We compare the normals with their formula, which is
+#    :math:`p/\text{scale}^2`, scaled to length 1.
 
 torch.testing.assert_close(by_sum, force)
 torch.testing.assert_close(-torch.stack(one_by_one), force)

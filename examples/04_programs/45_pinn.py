@@ -106,9 +106,9 @@ for step in range(600):
         print(f"step {step:3}  loss {loss.item():.5f}")
 
 # %%
-# The network has found the sine, from the equation alone. A small loss does not prove
-# this. On the interval from 0 to 12 instead of 4, the same program also ends with a small
-# loss, of 0.02, but at a curve that begins like the sine and then dies out. So train on a
+# The network has found the sine, from the equation alone. A small loss does not prove this.
+# On the interval from 0 to 12 instead of 4, the same program also ends with a small loss,
+# of 0.02, but at a curve that begins like the sine and then goes to zero. So train on a
 # long interval in pieces. The plot compares our network with the sine:
 
 import matplotlib.pyplot as plt

@@ -215,9 +215,9 @@ title = figure.suptitle("Points, codes, and how often each is used")
 # and the slope of the point, so the loss moves the encoder, and the codebook gets no
 # gradient.
 #
-# **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum
-# of the codebook loss and the commitment loss, with the weight 1 for each, and moves
-# codes and points toward each other.
+# **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum of
+# the codebook loss and the commitment loss, with a weight of 1 for each, and moves codes
+# and points toward each other.
 #
 # The table shows which of the three parts get a gradient in each of these cases:
 

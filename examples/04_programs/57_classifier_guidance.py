@@ -166,8 +166,8 @@ title = figure.suptitle("Samples, coloured by the class that we wanted")
 # What goes wrong
 # ---------------
 #
-# **The mean instead of the sum.** With the mean, ``v`` holds one over the batch size in
-# each place, so each of 900 pictures gets only a 900th of its guidance. The result depends
+# **The mean instead of the sum.** With the mean, each entry of ``v`` is 1 divided by the
+# batch size, so each of 900 pictures gets only a 900th of its guidance. The result depends
 # on how many pictures you draw at once, and there is no message. Here are the results with
 # the mean, at scale 1:
 

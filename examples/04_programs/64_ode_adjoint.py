@@ -173,9 +173,10 @@ for count in (20, 40, 80):
 #
 # **The two gradients differ a little, and both are right.** The recorded gradient is the
 # exact gradient of the numbers that your steps have computed. The adjoint gradient is the
-# gradient of the true solution, up to the error of the solver. We pass a ``v`` for the
-# last state and refine the steps. The difference falls with the fourth power of the step,
-# so that for many steps each doubling of their number divides it by about sixteen:
+# gradient of the true solution, up to the error of the solver. We pass a ``v`` for the last
+# state and refine the steps. The difference falls with the fourth power of the length of a
+# step. So once there are many steps, doubling their number divides the difference by about
+# sixteen:
 
 start, theta = x0.clone().requires_grad_(), true.clone().requires_grad_()
 v = torch.tensor([1.0, 10.0], dtype=torch.float64)
@@ -228,11 +229,11 @@ print(f"recorded {by_time:.4f}, v . f(x(T)) {v @ pendulum(x_end, true):.4f}")
 # Exact, with the graph of one step at a time
 # -------------------------------------------
 #
-# There is a third way, which is exact and needs little memory. Keep the *states*, which
-# are a few numbers each, but no graphs. In the backward pass, recompute one step at a
-# time, and take its :term:`vector-Jacobian product`. The part of this product that
-# belongs to the state is the ``v`` of the step before. This is called the discrete
-# adjoint, and a checkpoint around each step does the same for you (:ref:`checkpointing`):
+# There is a third way, which is exact and needs little memory. Keep the *states*, which are
+# a few numbers each, but no graphs. In the backward pass, recompute one step at a time, and
+# take its :term:`vector-Jacobian product`. The part of this product that belongs to the
+# state is the ``v`` for the step before. This is called the discrete adjoint, and a
+# checkpoint around each step does the same for you (:ref:`checkpointing`):
 
 
 def stepwise(f, x0, theta, v, T, steps):

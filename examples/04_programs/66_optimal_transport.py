@@ -60,8 +60,8 @@ def plan(C, f, g, epsilon):
 # with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how much
 # mass moves from one point to another, and so it is the weight of the corresponding entry
 # of the cost matrix. The learning rate of 10 is not as large as it looks. Each point has a
-# share of 1/80, so that a rate of 40 would move it all the way to the mean of the places
-# where it is sent:
+# share of 1/80, so a rate of 40 would move it all the way to the mean of the places where
+# it is sent:
 
 
 def move(points, targets, epsilon=0.05, steps=30, lr=10.0):
@@ -110,7 +110,7 @@ before = torch.cdist(ring, heap).min(1).values.max().item()
 print(f"{before:.1f} at first, below 0.1 at the end: {gap < 0.1}")
 
 # %%
-# Why the iterations may be left out
+# Why the iterations can be left out
 # ----------------------------------
 #
 # A change of ``C`` also changes the plan, so you would expect two parts in the gradient

@@ -114,8 +114,8 @@ def training_step(model, loss_of, batches, optimizer, scaler, limit):
 
 # %%
 # We let a small network learn ``y = 2 * x`` with this function. We train a second network
-# as if the line with ``unscale_`` were missing. Its scaler does not divide before
-# ``step``, so that the clip comes too early:
+# as if the line with ``unscale_`` were missing. Its scaler does not divide before ``step``,
+# so the clip comes too early:
 
 
 class Later(torch.amp.GradScaler):

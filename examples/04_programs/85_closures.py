@@ -121,8 +121,8 @@ title = ax.set_title("LBFGS calls the closure many times in one step")
 # higher than the dot before. They are trials of the line search, which did not stay
 # there.
 #
-# How many calls are one step?
-# ----------------------------
+# How many calls does one step make?
+# ----------------------------------
 #
 # To count the calls exactly, we take a function that you can compute by hand,
 # :math:`f(w)=\frac12w^\top Aw-b^\top w` from ``(2,)`` to one number. Its gradient is
@@ -279,14 +279,14 @@ except RuntimeError as error:
 # A derivative through the step
 # -----------------------------
 #
-# Sometimes you want the opposite, a gradient that goes *through* the step, to its
-# learning rate or to the weights before the step. With ``differentiable=True``, a flag
-# that LBFGS does not have, the step is recorded. Then ``w`` must not be a leaf, and its
-# ``.grad`` needs a graph, so you compute it with ``create_graph=True``. The step still
-# changes ``w`` in place, but the graph of the loss has saved ``w``. So pass a clone of
-# ``w`` to the loss. Here we make one step on :math:`w^3` from 2, with the rate 0.1. Then
-# we compute the slopes of :math:`w^2` with respect to the start and to the rate, first
-# without the clone and then with it:
+# Sometimes you want the opposite, a gradient that goes *through* the step, to its learning
+# rate or to the weights before the step. With ``differentiable=True``, a flag that LBFGS
+# does not have, the step is recorded. Then ``w`` must not be a leaf, and its ``.grad``
+# needs a graph, so you compute it with ``create_graph=True``. The step still changes ``w``
+# in place, but the graph of the loss has saved ``w``. So pass a clone of ``w`` to the loss.
+# Here we make one step on :math:`w^3` from 2, with a rate of 0.1. Then we compute the
+# slopes of :math:`w^2` with respect to the start and to the rate, first without the clone
+# and then with it:
 
 
 def through(start, rate, copy):
@@ -308,7 +308,7 @@ for copy in (False, True):
 # %%
 # .. admonition:: Try it
 #
-#    A call of your model takes a minute, and you would like to make at most four calls in
+#    A call to your model takes a minute, and you would like to make at most four calls in
 #    each step. You set ``max_eval=4``. Do you get at most four calls?
 #
 # .. dropdown:: Answer

@@ -198,7 +198,7 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 #
 # :ref:`contract` lists everything that ``gradient`` accepts and refuses.
 # :ref:`gradient-doubled` and :ref:`mixing-samples` are about two more mistakes that raise
-# nothing. :ref:`in-place` is about edits that bypass the version counter, and
+# no error. :ref:`in-place` is about edits that bypass the version counter, and
 # :ref:`repeated-indices` is about an entry that is written twice.
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common

@@ -111,8 +111,8 @@ except AssertionError as error:
 # -------
 #
 # The rule for a solve needs no inverse. If :math:`AX=B`, then :math:`dA\,X+A\,dX=dB`, so
-# :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, which takes one more solve, with
-# the *transposed* matrix. Then
+# :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, for which you solve one more
+# linear system, with the *transposed* matrix. Then
 #
 # .. math::
 #
