@@ -186,9 +186,9 @@ for optimizer, settings in (
 # ``.grad``, and LBFGS uses the sum as if it were the gradient. If you clear ``.grad`` only
 # before ``step``, the gradient of the first call is right, and no other. **New data in each
 # call, or dropout.** LBFGS computes the curvature from the difference of two gradients, so
-# they have to be gradients of the *same* function. Draw the batch outside of the closure.
-# Here are the first three calls. On the left is the gradient that LBFGS was given, and on
-# the right the true gradient at the same point:
+# they have to be gradients of the *same* function. Draw the batch outside the closure. Here
+# are the first three calls. On the left is the gradient that LBFGS was given, and on the
+# right the true gradient at the same point:
 
 torch.manual_seed(0)  # the same noise on every build
 for wrong in (None, "zero_grad", "new batch"):
@@ -240,9 +240,9 @@ print("more than half again as many calls:", len(with_half) > 1.5 * len(with_rig
 # With four other seeds for the noise it needed between 1.8 and 2.5 times as many calls.
 #
 # **Four more errors.** The first is the error from the top of the page: there is no
-# closure. The second comes from a loss that was computed outside of the closure, because
-# the first call has freed its graph. The third comes from a ``GradScaler``, which does
-# not allow closures. The fourth appears in ``inference_mode``, where ``step`` cannot turn
+# closure. The second comes from a loss that was computed outside the closure, because the
+# first call has freed its graph. The third comes from a ``GradScaler``, which does not
+# allow closures. The fourth appears in ``inference_mode``, where ``step`` cannot turn
 # recording on:
 
 w, calls, opt, closure = problem(LBFGS)
