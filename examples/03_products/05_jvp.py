@@ -114,8 +114,8 @@ with forward.dual_level():
 print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[1])
 
 # %%
-# *Is forward mode slower than the double-grad trick?* The trick computes a JVP with two
-# reverse passes (:ref:`jvp-from-vjps`). If you compared the trick with
+# *Is forward mode slower than the double-grad trick?* The trick computes a :term:`JVP` with
+# two reverse passes (:ref:`jvp-from-vjps`). If you compared the trick with
 # :func:`torch.autograd.functional.jvp`, you have timed the trick against itself, because
 # that function also consists of two reverse passes. Forward mode keeps nothing for a
 # backward pass, so its memory does not grow with depth. If weights require a gradient, this

@@ -17,7 +17,7 @@ to one number is a choice of ``v``, with one entry for each sample, and you can 
 # Five ways to reduce, five v
 # ---------------------------
 #
-# We take four samples, a linear model with two weights, and a squared error for each
+# We take four samples, a linear model with two parameters, and a squared error for each
 # sample:
 
 import torch
@@ -71,8 +71,8 @@ for name, (reduced, v) in ways.items():
 # So in your own program you may write either form. ``losses.backward(v)`` has the advantage
 # that a single tensor holds all your decisions, and you can print this tensor.
 #
-# The mean comes too early
-# ------------------------
+# If you take the mean too early
+# ------------------------------
 #
 # Two common mistakes have the same cause. In the first, somebody takes the mean of the
 # losses and then passes five numbers to ``backward``. The mean is a single number, so its
@@ -104,8 +104,8 @@ for reduction in ("mean", "none"):
 # has a gradient of −1.6, and the gradient of the last sample is the same as without any
 # weights.
 #
-# Divided by what?
-# ----------------
+# What cross_entropy divides by
+# -----------------------------
 #
 # With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
 # by the sum of the weights of the samples in the batch, and a sample whose target is
@@ -228,8 +228,8 @@ print([round(g, 1) for g in trusted.tolist()])
 # .. dropdown:: How we checked this page
 #
 #    The loop above compares all five reductions with ``v`` and with the rows of the
-#    Jacobian. The assertions below check the mean of the batches, the weights of the
-#    classes, the line and the answer.
+#    Jacobian. The assertions below check the mean of the batches, the class weights, the
+#    fitted line and the answer.
 
 torch.testing.assert_close((whole, left), (losses.mean(), right))
 torch.testing.assert_close(robust, truth := torch.tensor([1.0, 2.0]), rtol=0, atol=0.1)

@@ -204,7 +204,7 @@ for name, (loss, formula) in pairs.items():
 # People also minimize the logarithm of a loss, or its root (RMSE). This multiplies all of
 # ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the same,
 # and the length changes as the loss falls. If the loss is 0, this number is infinite. In
-# float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0. Here
+# float16 a loss soon becomes 0, because the square of an error of 0.0001 rounds to 0. Here
 # is the first row of ``v`` at a loss of 0, for the loss itself, then for its logarithm, and
 # then for its root:
 

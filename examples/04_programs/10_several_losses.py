@@ -17,9 +17,9 @@ directions.
 # Five ways that give the same gradients
 # --------------------------------------
 #
-# To see that the gradients are the same, we take two losses that depend on two weights, an
-# example so small that you can work out the gradient in your head. Both losses use a common
-# part, as two heads use a trunk:
+# To see that the gradients are the same, we take an example so small that you can work out
+# the gradient in your head, with two losses that depend on two parameters. Both losses use
+# a common part, as two heads use a trunk:
 
 import torch
 
@@ -76,8 +76,8 @@ for name, gradient in found.items():
 # Which way to choose
 # -------------------
 #
-# The ways do not cost the same. How many times does the backward pass go through the shared
-# part? A hook on the shared part counts the visits:
+# The five ways do not cost the same. How many times does the backward pass go through the
+# shared part? A hook on the shared part counts the visits:
 
 for way in ("one", "two"):
     visits = []

@@ -234,9 +234,9 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 #
 # .. admonition:: Try it
 #
-#    A GAN with a *reconstruction*: the generator's result should also be near 5, with the
-#    loss ``(fake - 5) ** 2``. Add this loss to the generator's loss ``-D.detach() *
-#    fake``. Where do you have to cut, and what does G get?
+#    In a GAN with a *reconstruction*, the generator's result should also be near 5, which
+#    gives another loss, ``(fake - 5) ** 2``. Add this loss to the generator's loss
+#    ``-D.detach() * fake``. Where do you have to cut, and what does G get?
 #
 # .. dropdown:: Answer
 #

@@ -41,7 +41,8 @@ def distil(T, reduction="batchmean"):
 #
 # In training you add this loss to an ordinary loss, the cross-entropy with the right
 # classes. So the length of its gradient matters in comparison with the gradient of the
-# ordinary loss. We raise T, and print the length without and with the factor:
+# ordinary loss. We raise T, and print the length without and with the factor T². The
+# ordinary loss is called the hard loss in the output:
 
 
 def slope(loss):
@@ -176,7 +177,7 @@ for mode in (network.train, network.eval):
 # .. admonition:: Try it
 #
 #    Write the training step for your own student and teacher, with T = 4 and alpha = 0.9.
-#    Does the student come nearer to the teacher?
+#    Does the student come closer to the teacher?
 #
 # .. dropdown:: Answer
 #

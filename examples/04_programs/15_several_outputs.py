@@ -191,10 +191,10 @@ except RuntimeError as error:
 print(grads)
 
 # %%
-# **One output may be made from another.** Is the sum still well defined if you pass both
-# ``y`` and a ``z`` that was computed from ``y``? Yes, because both are functions of the
-# input, and their gradients are added as always. Take :math:`y=a^2` and :math:`z=y^3=a^6`
-# at :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
+# **One output may be computed from another.** Is the sum still well defined if you pass
+# both ``y`` and a ``z`` that was computed from ``y``? Yes, because both are functions of
+# the input, and their gradients are added as always. Take :math:`y=a^2` and
+# :math:`z=y^3=a^6` at :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
 
 a = torch.tensor(1.0, requires_grad=True)
 y = a**2

@@ -99,7 +99,7 @@ by_a, by_b = torch.func.vmap(J)(torch.ones(5, 2), torch.ones(5, 2))["product"]
 by_a.shape
 
 # %%
-# Results that are only to be looked at
+# Results that you only want to look at
 # -------------------------------------
 #
 # The loss needs a gradient, and the predictions are for the log. With ``has_aux=True`` your

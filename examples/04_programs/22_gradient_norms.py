@@ -51,9 +51,9 @@ def watch(model, squares):
 
 # %%
 # Now we want the length of each sample's *own* gradient. So ``v`` has a 1 for every loss:
-# each loss counts once, and no mean divides it. We differentiate with respect to the
-# data. Then ``backward`` has to pass through every layer, but it does not compute the
-# gradients of the weights, which we do not need:
+# each loss counts once, and nothing is divided by the number of samples. We differentiate
+# with respect to the data. Then ``backward`` has to pass through every layer, but it does
+# not compute the gradients of the weights, which we do not need:
 
 
 def gradient_norms(model, loss, data, target):
@@ -136,8 +136,9 @@ print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].
 # They do. With ``C = 1.0`` a stuck reading counts about one twenty-fifth as much as it
 # would without a limit, and most of the correct readings count in full. Private training
 # also limits each sample, so that no patient's record can be seen in the weights, and adds
-# noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
-# clipping*. Importance sampling, and the search for wrong labels, use the same norms.
+# noise afterwards (:ref:`per-sample-gradients`). In private training this method is called
+# *ghost clipping*. Importance sampling, and the search for wrong labels, use the same
+# norms.
 #
 # Are these the right lengths?
 # ----------------------------
@@ -221,9 +222,9 @@ print((gram / per_sample).round(decimals=4))
 print((wrong / per_sample).round(decimals=2))
 
 # %%
-# **A layer that is used twice**, or two layers with tied weights. The gradient of such a
-# layer is the sum over its two uses, and our sum of squares leaves out the product of the
-# two parts. Some of the ratios are no longer 1:
+# **A layer that is used twice**, or two layers with tied weights, get wrong lengths. The
+# gradient of such a layer is the sum over its two uses, and our sum of squares leaves out
+# the product of the two parts. Some of the ratios are no longer 1:
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
@@ -258,7 +259,7 @@ print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 # .. admonition:: Try it
 #
 #    Train with ``C = 0.001``. Nearly all the time, every gradient is longer than this
-#    limit, so each sample pulls with the same tiny length. Does Adam still learn, and
+#    limit, so each sample pulls with the same tiny strength. Does Adam still learn, and
 #    would plain SGD?
 #
 # .. dropdown:: Answer

@@ -18,7 +18,7 @@ gradient is ``v``.
 # A network gets evenly spaced numbers as its input, and its outputs should look as if they
 # had been drawn from a distribution with two bumps, one around −2 and one around 1. It does
 # not matter which output lands where, but only how all outputs are distributed. The loss
-# for this sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the
+# for this task sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the
 # smallest with the smallest, the second with the second, and so on. Here is this loss in
 # NumPy, with its gradient:
 
@@ -150,8 +150,8 @@ total.backward()
 
 # %%
 # ``once_differentiable`` declares that the gradient was computed without a graph, so you
-# cannot differentiate it again. Do not rely on being stopped if you try: some ways to a
-# second derivative then give a wrong number without a message
+# cannot differentiate it again. Do not rely on being stopped if you try: some ways of
+# taking a second derivative then give a wrong number without a message
 # (:ref:`twice-differentiable`).
 #
 # The other way around: SciPy asks PyTorch

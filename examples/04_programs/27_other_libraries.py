@@ -72,8 +72,8 @@ class Bridge(Function):
 # return the gradient with respect to ``x``. It computes nothing itself, but passes ``v``
 # to ``pull``. The two ``None`` belong to the other two arguments, which are not tensors.
 #
-# Where does the canal leak?
-# --------------------------
+# Where does water leak into the canal?
+# -------------------------------------
 #
 # We let water leak into the canal at two places, and measure with a little noise. No
 # water can leak *out*, so the leaks are the ``softplus`` of the parameters, which is

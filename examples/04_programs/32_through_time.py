@@ -90,10 +90,10 @@ for s in (0.9, 1.0, 1.1):
 # A network that cannot remember
 # ------------------------------
 #
-# Does this matter for training? We make the task from the beginning of the page. The
-# first of a hundred numbers is near +1 or near −1, and the other 99 are small noise.
-# After the last number the network has to say which of the two the first one was. We
-# train an ordinary ``nn.RNN``, whose weights start as a rotation times ``s``:
+# Does this matter for training? We build the task from the beginning of the page. The first
+# of a hundred numbers is near +1 or near −1, and the other 99 are small noise. After the
+# last number the network has to say which of the two the first one was. We train an
+# ordinary ``nn.RNN``, whose weights start as a rotation times ``s``:
 
 
 def sequences(count, generator):
@@ -139,11 +139,11 @@ for s, part in right.items():
 # by one number. The cotangent at the first state is still 3e-05 times as long as at the
 # last state.
 #
-# **A path on which each step adds something to v**, instead of multiplying v by a matrix.
-# If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is :math:`I+J`. If
-# :math:`J` is small, a hundred such Jacobians neither shrink nor stretch ``v`` by much. We
-# take a step function that is so weak that the product of its Jacobians vanishes, and use
-# it in both ways. Here are the lengths that arrive at the first state:
+# **A path on which each step adds something to v**, instead of multiplying v by a matrix,
+# does help. If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is
+# :math:`I+J`. If :math:`J` is small, a hundred such Jacobians neither shrink nor stretch
+# ``v`` by much. We take a step function that is so weak that the product of its Jacobians
+# vanishes, and use it in both ways. Here are the lengths that arrive at the first state:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()

@@ -190,7 +190,7 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style picture requires a
+# This flag hides the reason. The *target* has a graph, since the style picture requires a
 # gradient. If the weights of ``features`` were not frozen, they would give the target a
 # graph as well. Each ``backward`` also goes back through this graph, and the first one
 # frees it. With ``retain_graph=True`` the program runs, but it does unnecessary work for a

@@ -186,10 +186,11 @@ print(tuple(normal.shape))
 # -----------------
 #
 # **Validation under no_grad.** Under ``no_grad`` you cannot compute the forces, because the
-# energy has no graph. Turn recording on around the energy. Under ``inference_mode`` this is
-# not enough (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under
-# ``inference_mode``, and the validation inside ``fit`` does not. Here is the message under
-# ``no_grad``, and the shape of the gradient with recording turned on:
+# energy has no graph. Turn recording on around the computation of the energy. Under
+# ``inference_mode`` this is not enough (:ref:`no-grad-detach`). Lightning's
+# ``trainer.validate`` runs under ``inference_mode``, and the validation inside ``fit`` does
+# not. Here is the message under ``no_grad``, and the shape of the gradient with recording
+# turned on:
 
 with torch.no_grad():
     try:

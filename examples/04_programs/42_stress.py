@@ -31,7 +31,8 @@ is all ones.
 #
 # :math:`\sigma` is the stress, and :math:`V` the volume. Our energy is a pair potential.
 # Two atoms attract each other if their distance is above 1, and repel each other if it is
-# below 1. Each atom also sees the copies of the atoms in the 26 boxes around its own:
+# below 1. Each atom also interacts with the copies of the atoms in the 26 boxes around its
+# own:
 
 import torch
 
@@ -87,7 +88,7 @@ print(stress[0].numpy().round(3))
 #
 # The *pressure* is minus a third of the trace. It is positive if the crystal pushes
 # outward. At their current size both crystals pull inward. If we squeeze them to nine
-# tenths of their length, they push outward:
+# tenths of this size, they push outward:
 
 
 def pressure(R, cell):

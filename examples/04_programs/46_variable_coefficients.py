@@ -55,8 +55,8 @@ def residual(u, k, x, f=0.0):
 # (:ref:`ones`). Autograd knows the product rule, and ``k`` may be any smooth function of
 # ``x`` that is written in PyTorch, so there is no :math:`k'` to work out by hand.
 #
-# Three right ways and a wrong one
-# --------------------------------
+# Three right ways to differentiate the flow, and a wrong one
+# -----------------------------------------------------------
 #
 # Before we train anything, let us look at a ``u`` that we can differentiate in our heads,
 # :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative is
@@ -175,9 +175,9 @@ looked_up, loss = train(lambda u, x: residual(u, table, x).square().mean())
 print(f"loss below 0.01: {loss < 0.01}  u(1/2) = {looked_up(middle).item():.2f}")
 
 # %%
-# The result is the straight line again. On each side of the step ``k`` is constant, so at
+# The result is the straight line again. On each side of the jump ``k`` is constant, so at
 # each of the points autograd returns :math:`k'=0`, and :math:`(k\,u')'` becomes
-# :math:`k\,u''`. Only the step makes a difference, and no point lies there. More points
+# :math:`k\,u''`. Only the jump makes a difference, and no point lies there. More points
 # would not help.
 #
 # The cure is not to differentiate ``k``. Of all temperature curves with the right values at

@@ -80,9 +80,9 @@ def advantages(alive, discount=0.98):
 # policy, averaged over the states, stays below ``limit``. Near the old weights, a small
 # step :math:`d` changes the gain by approximately :math:`g\cdot d`, where :math:`g` is the
 # policy gradient. At the old weights the divergence is 0 and cannot be smaller, so its
-# slope is 0. After a small step it is approximately :math:`\tfrac12\,d^\top F d`, where
-# :math:`F` is its :term:`Hessian`. The best step has the direction :math:`F^{-1}g`, and its
-# length follows from the limit.
+# slope is 0. After a small step the divergence is approximately
+# :math:`\tfrac12\,d^\top F d`, where :math:`F` is the :term:`Hessian` of the divergence.
+# The best step has the direction :math:`F^{-1}g`, and its length follows from the limit.
 #
 # With 98 weights :math:`F` has 9604 entries, and with a million weights it has 10¹². The
 # method of conjugate gradients solves :math:`F d=g` without these entries. It only asks,
@@ -198,9 +198,9 @@ title = ax.set_title("Both learn to balance, TRPO in fewer rounds")
 
 # %%
 # Both policies begin at about 26 steps, and both reach nearly 100 steps, where the episodes
-# are cut off. The steps of both change the policy by the same amount. The steps of TRPO go
-# further along directions that hardly change the policy, and less far along directions that
-# change it a lot, and so they gain more:
+# are cut off. The updates of both change the policy by the same amount. The updates of TRPO
+# go further along directions that hardly change the policy, and less far along directions
+# that change it a lot, and so they gain more:
 
 print(f"at first: {lengths[0]:.0f} and {plain[0]:.0f} steps")
 print("TRPO above 95 by round 10:", max(lengths[:10]) > 95)

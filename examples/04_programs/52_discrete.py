@@ -72,11 +72,11 @@ exact.round(decimals=4)
 # The score function
 # ------------------
 #
-# With many choices you draw one, and take the gradient of its log-probability with its
-# cost as ``v``. This is the right side of the formula, one term at a time. The cost need
+# With many choices you draw one, and take the gradient of its log-probability with its cost
+# as ``v``. This is the right-hand side of the formula, one term at a time. The cost need
 # not have a derivative. Policy gradients use the same method (:ref:`reinforce`). As there
-# are only three choices, we can compute the exact mean of these gradients, and their
-# spread around it. ``moments`` computes both:
+# are only three choices, we can compute the exact mean of these gradients, and their spread
+# around it. ``moments`` computes both:
 
 
 def score(f, k):
@@ -101,13 +101,13 @@ print(unbiased.round(decimals=4), round(spread, 2))
 # Straight-through
 # ----------------
 #
-# In the forward pass, straight-through takes the hard choice. In the backward pass it
-# pretends that the choice had been ``p``. So it uses the slope of the cost *at the chosen
-# box*. The mean of its gradients is different from the exact gradient, and no number of
-# draws removes this error. In one case it is right: if the cost is linear, so that its
-# slope is the same everywhere, every single draw gives the exact gradient. Here are the
-# mean, the exact gradient and the spread, first for the square of the size and then for
-# the size itself:
+# In the forward pass, straight-through uses the choice that was drawn, which is called the
+# *hard* choice. In the backward pass it pretends that the choice had been ``p``. So it uses
+# the slope of the cost *at the chosen box*. The mean of its gradients is different from the
+# exact gradient, and no number of draws removes this error. In one case it is right: if the
+# cost is linear, so that its slope is the same everywhere, every single draw gives the
+# exact gradient. Here are the mean, the exact gradient and the spread, first for the square
+# of the size and then for the size itself:
 
 
 def through(f, k):
@@ -251,9 +251,9 @@ print(f"sizes on average {(p * size).sum():.1f}")
 # ------------------
 #
 # Not all random draws are choices. A draw that is a smooth function of its parameters and
-# of some noise, such as a normal one, has a path for the gradient. In
-# ``torch.distributions``, ``rsample`` keeps this path, and ``sample`` cuts it. A choice
-# has no path, and so ``Categorical`` has no ``rsample``:
+# of some noise, such as a draw from a normal distribution, has a path for the gradient. In
+# ``torch.distributions``, ``rsample`` keeps this path, and ``sample`` cuts it. A choice has
+# no path, and so ``Categorical`` has no ``rsample``:
 
 normal, categorical = torch.distributions.Normal, torch.distributions.Categorical
 mean = torch.tensor(1.0, requires_grad=True)
@@ -283,11 +283,11 @@ density = math.exp(-1 / 2) / math.sqrt(2 * math.pi)
 print(f"the density at 0: {density:.2f}")
 
 # %%
-# For the two smooth functions both methods are right on average. The path has the smaller
-# spread for the square, and the larger spread for the wave, whose slope changes its sign
-# from draw to draw. For the jump the path is wrong. The expected value of :math:`[x>0]`
-# changes with the mean at the rate of the density at 0, but along the path the slope is 0
-# for every draw.
+# For the two smooth functions both methods are right on average. The gradient along the
+# path has the smaller spread for the square, and the larger spread for the wave, whose
+# slope changes its sign from draw to draw. For the jump the gradient along the path is
+# wrong. The expected value of :math:`[x>0]` changes with the mean at the rate of the
+# density at 0, but along the path the slope is 0 for every draw.
 #
 # What to watch for
 # -----------------

@@ -16,8 +16,8 @@ as if there had been no choice in between.
 # The snippets
 # ------------
 #
-# A snippet is a piece of a wave, given by 16 numbers. There are waves of two speeds, and
-# each snippet begins at a different place of its wave:
+# A snippet is a piece of a wave, given by 16 numbers. There are waves of two frequencies,
+# and each snippet begins at a different point of its wave:
 
 import math
 
@@ -104,8 +104,8 @@ print("what arrives at the point", at_e[0])
 # the right, we move the *point* to the right. This is sensible only as long as the two
 # are near each other, and the other two losses keep them so.
 #
-# Which loss reaches what
-# -----------------------
+# Which part of the model each loss reaches
+# -----------------------------------------
 #
 # Each ``detach`` decides who learns from a loss. We differentiate each loss alone, with
 # respect to the parameters of all three parts:
@@ -182,8 +182,9 @@ print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 # With the restarts more codes are in use, and the error is smaller. How much smaller it is
 # depends on the random initial codes. We tried six other draws of the initial codes.
 # Without a restart, two of them ended with a single code for all snippets, which is as bad
-# as the mean. With the restarts, all six had at least 15 codes in use. Here are the points
-# in their plane with the codes on top of them, and how often each code is chosen:
+# as taking the mean snippet for all. With the restarts, all six had at least 15 codes in
+# use. Here are the points in their plane with the codes on top of them, and how often each
+# code is chosen:
 
 import matplotlib.pyplot as plt
 

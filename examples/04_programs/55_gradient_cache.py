@@ -1,8 +1,8 @@
 r"""
 .. _gradient-cache:
 
-A big contrastive batch in small memory (gradient caching)
-==========================================================
+A big contrastive batch in little memory (gradient caching)
+===========================================================
 
 You train an encoder with pairs: two views of the same thing should get similar
 embeddings, and all other pairs of the batch should differ. The more other pairs there

@@ -171,8 +171,8 @@ across = torch.stack([-along[1], along[0]])
 print(f"v along {(v @ along).abs():.2f}, across {(v @ across).abs():.2f}")
 
 # %%
-# The same as a loss
-# ------------------
+# The same step, written as a loss
+# --------------------------------
 #
 # Many frameworks need a loss. A loss whose gradient with respect to ``x`` is ``v`` does
 # the same as ``x.backward(v)``, and it is easy to find one. The product ``(v * x).sum()``
@@ -245,7 +245,7 @@ for name, loss in wrong.items():
 # Why subtract the noise?
 # -----------------------
 #
-# The noise has the mean zero, so without the subtraction ``v`` would be the same *on
+# The noise has a mean of zero, so without the subtraction ``v`` would be the same *on
 # average*. But in a single step ``v`` would contain much more noise, unless ``t`` is very
 # small. For very small ``t`` it is the other way around: the denoiser does not see the
 # noise, and the subtraction adds it. We take the picture of the first scene, and compare

@@ -191,12 +191,12 @@ for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
 
 # %%
 # **A classifier in training mode.** In this mode BatchNorm subtracts the mean of the batch,
-# and divides by its spread. Each number depends on all pictures, and the gradient of the
-# sum is no longer the gradient of each picture's own number. You can test this without any
-# formula. Exchange the last picture for a different one, and see whether the guidance of
-# the first picture changes. If the classifier has Dropout, and you try this in training
-# mode, set the seed before each of the two calls, because otherwise the masks make a
-# difference:
+# and divides by its spread. Then each number in ``chosen`` depends on all pictures, and the
+# gradient of the sum is no longer the gradient of each picture's own number. You can test
+# this without any formula. Exchange the last picture for a different one, and see whether
+# the guidance of the first picture changes. If the classifier has Dropout, and you try this
+# in training mode, set the seed before each of the two calls, because otherwise the masks
+# make a difference:
 
 
 def first_changes(network):
@@ -333,9 +333,9 @@ kept = leaf - 0.1 * guidance(classifier, leaf, t, wanted[:6])
 assert kept.grad_fn is not None  # not under no_grad, x has a history
 
 # %%
-# **Next:** The course explains ones in :ref:`ones`, and samples that depend on each other
-# in :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes on to the
-# parameters of a scene.
+# **Next:** The course explains a ``v`` of ones in :ref:`ones`, and samples that depend on
+# each other in :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes on
+# to the parameters of a scene.
 #
 # .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
 #    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;

@@ -104,10 +104,10 @@ ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the
 # From the middle of the ring the slopes point outward, toward the real points. A
 # generator that follows the slopes moves its points there.
 #
-# With a slope of 1 all along the way, the gap is the *transport distance* of the two
-# crowds: how far a false point has to move on average, if each false point is sent to a
-# real point and the pairs are chosen as well as possible. SciPy finds the pairs directly,
-# so we can compare:
+# With a slope of 1 all along the way from the false points to the real ones, the gap is the
+# *transport distance* of the two crowds: how far a false point has to move on average, if
+# each false point is sent to a real point and the pairs are chosen as well as possible.
+# SciPy finds the pairs directly, so we can compare:
 
 from scipy.optimize import linear_sum_assignment
 
