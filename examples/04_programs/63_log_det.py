@@ -257,9 +257,9 @@ print(f"one draw alone is off by about {estimates.std():.1f}")
 # What to watch for
 # -----------------
 #
-# **The determinant itself leaves the range of the type.** For a layer that scales each of
-# a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to
-# 0, and a later logarithm cannot undo this. ``slogdet`` never forms it:
+# **The determinant itself leaves the range of the dtype.** For a layer that scales each of
+# a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to 0,
+# and a later logarithm cannot undo this. ``slogdet`` never forms it:
 
 wide = 0.4 * torch.eye(1000)
 print("log of det", torch.det(wide).log().item())

@@ -16,9 +16,9 @@ second way fail?
 # A pendulum on film
 # ------------------
 #
-# You have filmed a swinging pendulum, and measured its angle in 21 frames, with some
-# error. You would like to know its friction. The state ``x`` has two numbers, the angle and
-# the speed, and the equation :math:`\dot x=f(x,\theta)` has two parameters.
+# You have filmed a swinging pendulum, and measured its angle in 21 frames, with some error.
+# You would like to know its friction. The state ``x`` consists of two numbers, the angle
+# and the speed, and the equation :math:`\dot x=f(x,\theta)` has two parameters.
 # :math:`\theta_0` is gravity over length, and :math:`\theta_1` is the friction:
 
 import torch
@@ -108,11 +108,11 @@ legend = ax.legend()
 #    =\int_0^T a^\top\frac{\partial f}{\partial\theta}\,dt .
 #
 # Both right-hand sides are :term:`vector-Jacobian products <vector-Jacobian product>` of
-# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. Both contain
-# the state as well, and so we run its equation backwards, too. We join the state, :math:`a`
-# and the integral for ``theta`` into one long vector. If the loss depends on the states in
-# between, as for our film, ``v`` has a row for each state, and we add each row to :math:`a`
-# at its time.
+# ``f`` with the vector :math:`a`, and one call to ``pull`` gives both of them. Both contain
+# the state as well, and so we run the equation of the state backwards, too. We join the
+# state, :math:`a` and the integral for ``theta`` into one long vector. If the loss depends
+# on the states in between, as for our film, ``v`` has a row for each state, and we add each
+# row to :math:`a` at its time.
 #
 # As a ``Function``, the adjoint way can replace the solver anywhere. It stores only the
 # last state and ``theta`` for the backward pass, whatever the number of steps. To use it

@@ -157,7 +157,7 @@ for _ in range(300):
     distance.append(loss.item() ** 0.5)
 
 # %%
-# The plot shows the distance from the wanted fixed point at each step:
+# The plot shows the distance from the fixed point that we want at each step:
 
 import matplotlib.pyplot as plt
 

@@ -6,10 +6,10 @@ Must I backpropagate through Sinkhorn's iterations?
 
 You have two clouds of points, for example samples from your model and samples from the
 data, and you want to move the first onto the second. You do not know which point belongs to
-which. *Optimal transport* finds out. It computes a plan that says how much of each point
-goes where. This takes some hundreds of iterations, which are named after Sinkhorn. Do you
-have to record all these iterations to get a gradient? For the usual loss you don't, and the
-plan itself is the ``v`` that you pass.
+which. *Optimal transport* finds out. It computes a plan that says how much of the mass of
+each point goes where. This takes some hundreds of iterations, which are named after
+Sinkhorn. Do you have to record all these iterations to get a gradient? For the usual loss
+you don't, and the plan itself is the ``v`` that you pass.
 """
 
 # %%
@@ -88,7 +88,7 @@ heap = 0.3 * torch.randn(80, 2, dtype=torch.float64)
 path = move(heap, ring)
 
 # %%
-# The picture shows the heap, the ring, and the way of each point:
+# The picture shows the heap, the ring, and the path of each point:
 
 import matplotlib.pyplot as plt
 
@@ -148,10 +148,10 @@ P.round(decimals=3)
 # -----------------
 #
 # **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
-# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you
-# hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
-# you get the true gradient. For three sizes of ε, we print how far each of the two
-# gradients is from ``P``, divided by the length of ``P``:
+# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you hold
+# ``P`` constant, you still get ``P`` as the gradient. If you record the iterations, you get
+# the true gradient. For three values of ε, we print how far each of the two gradients is
+# from ``P``, divided by the length of ``P``:
 
 
 def off(epsilon, record):

@@ -9,8 +9,8 @@ or the weight of each sample. You could try twenty values for one such number. W
 numbers, a grid would need millions of training runs. So you would like a gradient: if I
 change this number a little and train again, how does the loss on *other* data change? The
 optimizer cannot tell you, and ``backward`` does not go back through the optimizer's steps,
-without telling you so. There are two methods for computing this gradient, and the one that
-we show first depends on a vector ``v``.
+though no message says so. There are two methods for computing this gradient, and the one
+that we show first depends on a vector ``v``.
 """
 
 # %%

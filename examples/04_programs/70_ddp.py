@@ -68,7 +68,7 @@ alone = curves_of(torchrun(TRAINING, "mean", processes=1))["mean"]
 together = curves_of(torchrun(TRAINING, "mean", "sum", "times_K"))
 
 # %%
-# Here are the four losses, smoothed a little:
+# Here are the four loss curves, smoothed a little:
 
 import matplotlib.pyplot as plt
 
@@ -112,7 +112,7 @@ for name, curve in together.items():
 #
 # DDP does its work in hooks on the parameters, and only in the ``backward`` that it
 # expects. The second file tries nine cases with a linear model, four rows of data, and a
-# ``v`` of ones. For each case it prints the gradient that process 0 holds in the end, and
+# ``v`` of ones. For each case it prints the gradient that process 0 holds at the end, and
 # next to it the gradient that process 1 holds:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_cases.py

@@ -86,8 +86,8 @@ print("unused:", [name for name, p in bare.named_parameters() if p.grad is None]
 # ready. Then their hooks run after all.
 #
 # Below, one layer goes through two checkpoints. The hook ``note`` stores the gradient of
-# the bias that DDP sends to the other processes. Next to it we print the gradient that
-# the parameter holds in the end. The two should be the same:
+# the bias that DDP sends to the other processes. Next to it we print the gradient that the
+# parameter holds at the end. The two should be the same:
 
 
 class Checkpointed(nn.Module):

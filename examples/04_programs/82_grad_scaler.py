@@ -238,11 +238,10 @@ print(torch.equal(w, start()[0]), scaler.get_scale())
 #
 # A gradient penalty needs two gradients: an inner one, which is part of the loss, and the
 # gradient of the loss itself. Both are computed in float16, so both need the scale. The
-# inner gradient is used in the middle of the step, and ``unscale_`` does not divide it.
-# So scale the scores, and divide the inner gradient by ``get_scale()`` yourself, *before*
-# you take the norm, which is not linear. The whole loss is scaled again for ``backward``.
-# The forward pass belongs inside the ``autocast`` block, and the inner ``grad`` outside
-# of it:
+# inner gradient is used in the middle of the step, and ``unscale_`` does not divide it. So
+# scale the scores, and divide the inner gradient by ``get_scale()`` yourself, *before* you
+# take the norm, which is not linear. The whole loss is scaled again for ``backward``. The
+# forward pass belongs inside the ``autocast`` block, and the inner ``grad`` outside it:
 
 
 def critic_loss(w, scaler, divide=True):

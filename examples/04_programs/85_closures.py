@@ -7,7 +7,7 @@ How often does LBFGS run backward, and what must its closure do?
 You fit a curve to measurements, and Adam needs about a hundred steps for four parameters.
 Somebody recommends LBFGS. You change the line that creates the optimizer, and the program
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS
-evaluates the loss at several places, up to about twenty-five by default, and each time it
+evaluates the loss at several points, up to about twenty-five by default, and each time it
 needs the loss *and* the gradient. So you pass it a function, the *closure*, which it can
 call as often as it needs to. What does the closure have to contain, and where does ``v``
 go?

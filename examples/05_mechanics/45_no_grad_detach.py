@@ -34,7 +34,7 @@ ways = {
 }
 
 # %%
-# We differentiate in three ways:
+# We differentiate with three functions:
 
 
 def reverse(f):
@@ -85,8 +85,8 @@ c = ways["inference_mode"](x)
 print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 
 # %%
-# What you can still do inside
-# ----------------------------
+# What you can still do inside no_grad and inference_mode
+# -------------------------------------------------------
 #
 # Some things still work inside a block of ``no_grad`` or ``inference_mode``.
 # ``enable_grad`` undoes ``no_grad``, though not ``inference_mode``. :func:`torch.func.grad`

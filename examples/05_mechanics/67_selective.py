@@ -12,9 +12,9 @@ The price is that you may call ``backward`` only once.
 """
 
 # %%
-# Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each layer is a
-# matrix product and three elementwise operations, and the result of each operation takes
-# 32768 bytes. First we import the tools:
+# Our example has two layers, each of which maps a tensor of shape ``(128, 64)`` to another
+# of the same shape. Each layer is a matrix product and three elementwise operations, and
+# the result of each operation takes 32768 bytes. First we import the tools:
 
 from collections import Counter
 
