@@ -39,8 +39,8 @@ print(y)
 Ju
 
 # %%
-# How it is computed
-# ------------------
+# How a JVP is computed
+# ---------------------
 #
 # In forward mode every number travels with its derivative along ``u``, as a *dual number*
 # :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is built on

@@ -48,8 +48,8 @@ print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
 print(pullback.hessian(f, x))
 
 # %%
-# What symmetry saves
-# -------------------
+# What the symmetry of H saves
+# ----------------------------
 #
 # If the variables of f come in two groups, :math:`H` is made of blocks, and the block below
 # the diagonal is the transpose of the block above it. So take the gradient with respect to

@@ -13,8 +13,8 @@ becomes clear if you look at the ``v`` that arrives at the student's logits.
 """
 
 # %%
-# The loss
-# --------
+# The distillation loss
+# ---------------------
 #
 # ``student`` and ``teacher`` stand for the logits of a batch, of shape ``(B, K)`` for B
 # samples and K classes. The first argument of ``F.kl_div`` takes the *logarithms* of the
@@ -36,8 +36,8 @@ def distil(T, reduction="batchmean"):
 
 
 # %%
-# Why T²?
-# -------
+# Why is the loss multiplied by T²?
+# ---------------------------------
 #
 # In training you add this loss to an ordinary loss, the cross-entropy with the right
 # classes. So the length of its gradient matters in comparison with the gradient of the

@@ -69,8 +69,8 @@ def gradient_norms(model, loss, data, target):
 
 
 # %%
-# Stuck sensors
-# -------------
+# Readings from stuck sensors
+# ---------------------------
 #
 # Our readings follow a curve with a little noise. Twelve of the 120 are stuck at 4:
 

@@ -68,8 +68,8 @@ plt.title("200 outputs of a network, in order of size")
 legend = plt.legend()
 
 # %%
-# Why this works
-# --------------
+# Why the gradient of the loss is the right v
+# -------------------------------------------
 #
 # Write :math:`L` for the loss, :math:`y` for the outputs and :math:`w` for the weights. By
 # the chain rule

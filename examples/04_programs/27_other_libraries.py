@@ -44,8 +44,8 @@ def solve_and_pull(x):
 
 
 # %%
-# The bridge
-# ----------
+# A bridge between PyTorch and another library
+# --------------------------------------------
 #
 # This class connects any such function with PyTorch, and you can copy it. DLPack lets one
 # library read the memory of another without a copy, on the same device.

@@ -132,8 +132,8 @@ for s, part in right.items():
 # training steps, all answers are right. The sequences, the optimizer and its learning
 # rate are the same for both. Only the product of the Jacobians at the start is different.
 #
-# What helps
-# ----------
+# What helps against a vanishing gradient
+# ---------------------------------------
 #
 # **A smaller learning rate, or a smaller v**, does not help, because it scales everything
 # by one number. The cotangent at the first state is still 3e-05 times as long as at the
@@ -160,8 +160,8 @@ print(f"f(h) {plain:.0f}, h + f(h) {added:.1f}")
 # through such steps, with one :term:`VJP` for each, is the discrete adjoint method
 # (:ref:`ode-adjoint`).
 #
-# Clipping
-# --------
+# Clipping a gradient that explodes
+# ---------------------------------
 #
 # ``clip_grad_norm_`` is called after ``backward``, on the gradients of the weights. If the
 # length of all of them together is above the limit, it divides all of them by one number,

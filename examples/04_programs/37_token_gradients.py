@@ -67,8 +67,8 @@ train(model, weight_decay=1.0)
 print("all right:", (model(every).argmax(1) == label).all().item())
 
 # %%
-# The vectors as leaves
-# ---------------------
+# The word vectors as leaves
+# --------------------------
 #
 # ``ids`` has the shape ``(B, T)``, the vectors ``e`` have the shape ``(B, T, d)``, and so
 # has their gradient. The scores have the shape ``(B, classes)``, and so has ``v``. Here
@@ -118,8 +118,8 @@ with embed.register_forward_hook(to_leaf):
 print(torch.equal(by_hook, gradient))
 
 # %%
-# Which word decided?
-# -------------------
+# Which word decided the answer?
+# ------------------------------
 #
 # Four numbers for each word are too many to look at. Usually people multiply the gradient
 # by the vector and add up the four products. This number uses only the slope at the review
@@ -168,8 +168,8 @@ print(f"integrated gradients  {attributed.sum():.1f}")
 print(f"gradient × vector     {at_the_end.sum():.1f}")
 
 # %%
-# Which word instead?
-# -------------------
+# Which other word would change the answer?
+# -----------------------------------------
 #
 # A lookup is a product of a one-hot row with the table W. With respect to *this row* the
 # gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each word

@@ -329,8 +329,8 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # the layer after the hook works in place, as ``nn.ReLU(inplace=True)`` does, read
 # :ref:`module-hook-relu` first.
 #
-# In Captum
-# ---------
+# What these maps are called in Captum
+# ------------------------------------
 #
 # The library Captum has these maps under the following names. We do not use Captum here,
 # but have read its sources, in November 2026. In Captum ``target`` is the class, and

@@ -14,8 +14,8 @@ equation differ only in the ``v`` that you pass.
 """
 
 # %%
-# A wall
-# ------
+# The heat that flows through a wall
+# ----------------------------------
 #
 # At each place the flow of heat is, except for its sign, the conductivity times the slope
 # of the temperature, :math:`k\,u'`. If there is no heater, as much heat flows out of each

@@ -13,8 +13,8 @@ as if there had been no choice in between.
 """
 
 # %%
-# The snippets
-# ------------
+# The snippets of waves
+# ---------------------
 #
 # A snippet is a piece of a wave, given by 16 numbers. There are waves of two frequencies,
 # and each snippet begins at a different point of its wave:
@@ -139,8 +139,8 @@ idle = chosen.bincount(minlength=16) == 0
 print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item())
 
 # %%
-# Dead codes
-# ----------
+# Codes that are never chosen
+# ---------------------------
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
 # been chosen has the gradient zero, so plain Adam without weight decay leaves it where it

@@ -114,8 +114,8 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 # number i depends on the picture in row i, so row i of the gradient of the sum is the
 # gradient of number i.
 #
-# What the scale does
-# -------------------
+# What the scale of the guidance does
+# -----------------------------------
 #
 # We ask for 900 pictures, 300 of each class, with different scales. A picture belongs to
 # the class whose center is nearest. What share of the pictures belongs to the class that

@@ -14,8 +14,8 @@ same layer can be two different functions.
 """
 
 # %%
-# What is trained
-# ---------------
+# Which parameters are trained
+# ----------------------------
 #
 # We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of
 # the two normalizations to it, and look at the parameters of the layer afterwards. The

@@ -92,8 +92,8 @@ ax.set(xlabel="time", ylabel="angle")
 legend = ax.legend()
 
 # %%
-# The adjoint way
-# ---------------
+# The adjoint method
+# ------------------
 #
 # For twenty steps you need nothing else. Now suppose that the solver takes a hundred
 # thousand steps, or is a library that PyTorch cannot record. Then consider the true
@@ -114,7 +114,7 @@ legend = ax.legend()
 # on the states in between, as for our film, ``v`` has a row for each state, and we add each
 # row to :math:`a` at its time.
 #
-# As a ``Function``, the adjoint way can replace the solver anywhere. It stores only the
+# As a ``Function``, the adjoint method can replace the solver anywhere. It stores only the
 # last state and ``theta`` for the backward pass, whatever the number of steps. To use it
 # for your own equation, pass a different ``f(x, theta)`` with ``x`` and ``theta`` as
 # vectors:
@@ -165,7 +165,7 @@ for count in (20, 40, 80):
     print(count, "steps:", saved(solve, count), "and", saved(Adjoint.apply, count))
 
 # %%
-# If the steps are recorded, the number grows with the steps. With the adjoint way it is
+# If the steps are recorded, the number grows with the steps. With the adjoint method it is
 # two, the last state and ``theta``.
 #
 # What to watch for
@@ -192,9 +192,9 @@ for count in (5, 10, 20, 40):
     print(f"{count:2} steps, difference {gap.norm():.1e}")
 
 # %%
-# **The backward solution does not return to the start.** Backwards in time, friction
-# makes errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with a
-# strong friction over a long time the adjoint way loses the state, and then the gradient:
+# **The backward solution does not return to the start.** Backwards in time, friction makes
+# errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with strong
+# friction over a long time the adjoint method loses the state, and then the gradient:
 
 heavy = torch.tensor([2.0, 8.0], dtype=torch.float64, requires_grad=True)
 lost = {}

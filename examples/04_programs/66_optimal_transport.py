@@ -13,8 +13,8 @@ you don't, and the plan itself is the ``v`` that you pass.
 """
 
 # %%
-# The plan
-# --------
+# The transport plan
+# ------------------
 #
 # We have ``n`` points ``a`` and ``m`` points ``b``, each with an equal share of the mass.
 # The shares are ``p`` and ``q``, and they may also be unequal. The matrix ``C`` of shape

@@ -251,10 +251,10 @@ print("the same:", torch.allclose(constant, through, rtol=0.1))
 # %%
 # **One jvp for all rows.** All rows are pushed at once, each by its own tangent. This gives
 # each row its own derivative, because no row influences another in this network. With
-# BatchNorm in training mode this fails, just as a :ref:`v of ones <mixing-samples>` fails
-# in ``backward``. If BatchNorm keeps running statistics, ``jvp`` refuses it. Without
-# running statistics there is no message. We push all rows, then the first row alone, and
-# compare the results for the first row:
+# BatchNorm in training mode this fails, in the same way as a :ref:`v of ones
+# <mixing-samples>` fails in ``backward``. If BatchNorm keeps running statistics, ``jvp``
+# refuses it. Without running statistics there is no message. We push all rows, then the
+# first row alone, and compare the results for the first row:
 
 alone = torch.zeros(256, 1)
 alone[0] = 1.0

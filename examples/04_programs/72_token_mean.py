@@ -45,8 +45,8 @@ then give every token of the whole batch the same ``v``.
 # except the last. The gradients add up in each process, and the last ``backward``
 # averages the whole sum (:ref:`across-processes`).
 #
-# What each rule learns
-# ---------------------
+# What a model learns with each rule
+# ----------------------------------
 #
 # We start the program in two processes with each of the three rules, and in one process
 # with the first rule. Each run prints the mean loss of a token, which is computed in the

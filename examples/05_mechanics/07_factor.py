@@ -43,8 +43,8 @@ def ratio(g, wanted=expected):
 
 
 # %%
-# One factor everywhere
-# ---------------------
+# The same wrong factor in every entry
+# ------------------------------------
 #
 # *Twice what my formula says*: this most often comes from the half of :math:`\frac12r^2`,
 # which ``mse_loss`` leaves out. A factor of N means that there is a sum in place of a mean,

@@ -71,8 +71,8 @@ _, column = torch.func.jvp(lambda x: layer(x).tanh(), (x.detach(),), (u,))
 print(column.detach().numpy().round(2))
 
 # %%
-# Part of a weight
-# ----------------
+# Training only a part of a weight
+# --------------------------------
 #
 # *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor,
 # and you cannot switch it off for a slice:

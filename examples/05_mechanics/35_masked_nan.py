@@ -111,8 +111,8 @@ for name, f in attempts.items():
     print(f"{name:18}", [round(g.item(), 2) for g in torch.autograd.grad(f(x).sum(), x)[0]])
 
 # %%
-# One sample is enough
-# --------------------
+# One masked sample is enough
+# ---------------------------
 #
 # *My loss is finite, and all my weights become NaN.* The gradient of a weight is a sum over
 # the samples, and a single NaN makes the whole sum NaN. Here the second of three samples is

@@ -109,8 +109,8 @@ for turn in (-0.1, 0.0, 0.1):
     print(turn, *(f"{g:.2f}" for g in slopes))
 
 # %%
-# Powers
-# ------
+# Powers with a learned exponent
+# ------------------------------
 #
 # *x ** p with a learned p is NaN.* The slope with respect to ``p`` is :math:`x^p\log x`,
 # which needs :math:`x>0`. Where ``x`` is 0, PyTorch returns 0 for this slope, unless ``p``
@@ -129,8 +129,8 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
 # ``raw.exp()``. If you ``clamp`` the base instead, the slope with respect to it is finite,
 # but it is 0 below the bound, so a base that has fallen below the bound stays there.
 #
-# A standard deviation
-# --------------------
+# The standard deviation of a single sample
+# -----------------------------------------
 #
 # *What about the std of a batch with one sample?* With ``correction=1`` the sum of squares
 # is divided by 0, and both the value and the gradient are NaN. With ``correction=0`` the

@@ -73,8 +73,8 @@ shared = seen[0].fix
 shared
 
 # %%
-# Why has my loss no graph, and why is it used up?
-# ------------------------------------------------
+# Why does my loss have no graph, or a graph that is used up?
+# -----------------------------------------------------------
 #
 # *Does not require grad and does not have a grad_fn* is another message without a line.
 # It does not say what cut the graph, or where. The finding says both. Here a comparison

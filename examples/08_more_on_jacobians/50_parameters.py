@@ -47,8 +47,8 @@ ours = pullback.jacobian(run, params, x)
 ours["bias"]
 
 # %%
-# One matrix
-# ----------
+# One matrix for all parameters
+# -----------------------------
 #
 # If you need a single matrix, flatten the blocks and join them. Each row then belongs to
 # one output, and each column to one entry of the weight or of the bias:

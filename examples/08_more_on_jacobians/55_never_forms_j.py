@@ -25,8 +25,8 @@ y.backward(torch.ones(n))
 print(f"entries of J: {y.numel() * x.numel():.0e}   of x.grad: {x.grad.numel():.0e}")
 
 # %%
-# Memory
-# ------
+# The memory that backward takes
+# ------------------------------
 #
 # But ``backward`` does need :term:`saved tensors <saved tensor>`, which are values from
 # the forward pass. To see how much memory they take, we install a hook that is called for
@@ -68,8 +68,8 @@ point, tangent = x.detach(), torch.ones(n)
 saved_bytes(lambda x: torch.func.jvp(ten_layers, (x,), (tangent,)), point)
 
 # %%
-# Work
-# ----
+# The work that backward takes
+# ----------------------------
 #
 # Now take a linear layer :math:`Y=XW^\top` with a 1000×1000 weight, and a batch of 64. If
 # you wrote down the Jacobian of the output with respect to the weight, it would have this

@@ -143,8 +143,8 @@ except TypeError as error:
     print(error)
 
 # %%
-# What is let through
-# -------------------
+# Which dtypes of v PyTorch accepts
+# ---------------------------------
 #
 # The shape must agree exactly, but the dtype may differ. Integers and float64 are cast to
 # the dtype of ``y`` without a warning, so both products below end up in a float32

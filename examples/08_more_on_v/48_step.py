@@ -81,8 +81,8 @@ for weights in (v, torch.tensor([3.0, 1.0])):
     print(weights.tolist(), change.numpy().round(3), (J @ step).numpy().round(3))
 
 # %%
-# How far
-# -------
+# How far to step
+# ---------------
 #
 # *Can I normalize the gradient?* Yes, after the call. Divide the gradient by its length, or
 # take its signs. You cannot normalize it through ``v``, because a ``v`` of length 1 gives
