@@ -123,8 +123,8 @@ right.set_xlabel("step")
 title = figure.suptitle("A network that solves u'' + u = 0, and its loss")
 
 # %%
-# An activation without a second derivative
-# -----------------------------------------
+# An activation whose second derivative is zero
+# ---------------------------------------------
 #
 # Many people write such a network with ReLU, because they use it everywhere. There is no
 # error, but the network does not learn the solution.
