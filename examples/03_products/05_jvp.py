@@ -39,8 +39,8 @@ print(y)
 Ju
 
 # %%
-# How it is computed
-# ------------------
+# How a JVP is computed
+# ---------------------
 #
 # In forward mode every number travels with its derivative along ``u``, as a *dual number*
 # :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is built on
@@ -88,9 +88,10 @@ print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
 print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
-# *jvp returns no function that I could map.* Write a function that calls ``jvp``, and map
-# that function. If you map it once, it takes pairs of a point and a direction. If you map
-# it twice, it combines each point, which is a row of ``ends``, with each direction:
+# *jvp does not give me a function that I can map, as vjp does.* Write a function that calls
+# ``jvp``, and map that function. If you map it once, it takes pairs of a point and a
+# direction. If you map it twice, it combines each point, which is a row of ``ends``, with
+# each direction:
 
 vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
 along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
@@ -113,12 +114,13 @@ with forward.dual_level():
 print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[1])
 
 # %%
-# *Is forward mode slower than the double-grad trick?* If you have compared it with
-# :func:`torch.autograd.functional.jvp`, you may have timed the trick twice, since that
-# function itself consists of two reverse passes (:ref:`jvp-from-vjps`). Forward mode keeps
-# nothing for a backward pass, so its memory does not grow with depth. If weights require a
-# gradient, this holds only under ``no_grad``. The double-grad trick does keep tensors, as a
-# hook on :term:`saved tensors <saved tensor>` shows:
+# *Is forward mode slower than the double-grad trick?* The trick computes a :term:`JVP` with
+# two reverse passes (:ref:`jvp-from-vjps`). If you compared the trick with
+# :func:`torch.autograd.functional.jvp`, you have timed the trick against itself, because
+# that function also consists of two reverse passes. Forward mode keeps nothing for a
+# backward pass, so its memory does not grow with depth. If weights require a gradient, this
+# holds only under ``no_grad``. The double-grad trick does keep tensors, as a hook on
+# :term:`saved tensors <saved tensor>` shows:
 
 
 def kept(jvp, *arguments):
@@ -188,8 +190,8 @@ assert torch.equal(tangent, J @ u)
 assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along ones
 
 # %%
-# Below is the same f. Choose *J u*, and change u and x. You see how u weights the columns
-# of J, whereas v weights the rows:
+# Below is the same f. Choose *J u*, and change u and x. You will see that u weights the
+# columns of J, whereas v weights the rows:
 
 import pullback
 

@@ -74,8 +74,8 @@ def jvp(f, x, u):
 jvp(f, x.detach(), u)
 
 # %%
-# When you need it
-# ----------------
+# When you need the trick
+# -----------------------
 #
 # Forward mode raises the error *"You must implement the jvp function for custom
 # autograd.Function"* for a Function that has a ``backward`` but no forward rule. If that

@@ -157,8 +157,8 @@ for number in (g @ g, g @ g / 2, g @ g.detach()):
     print(torch.autograd.grad(number, x, retain_graph=True)[0], Hg)
 
 # %%
-# Solving with H, never forming it
-# --------------------------------
+# Solving with H without forming it
+# ---------------------------------
 #
 # Newton's method takes the step that solves :math:`H\,\text{step}=-g`. The method of
 # *conjugate gradients* solves such a system with products alone, if H is positive definite.

@@ -48,8 +48,8 @@ print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
 print(pullback.hessian(f, x))
 
 # %%
-# What symmetry saves
-# -------------------
+# What the symmetry of H saves
+# ----------------------------
 #
 # If the variables of f come in two groups, :math:`H` is made of blocks, and the block below
 # the diagonal is the transpose of the block above it. So take the gradient with respect to
@@ -225,9 +225,10 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 # Where next
 # ----------
 #
-# :ref:`hvp` computes a single product, and :ref:`gauss-newton` explains when :math:`J^\top
-# J` may take the place of H. :ref:`sparse-jacobian` is about matrices that have zeros but
-# no symmetry, and :ref:`jacobian-of-parameters` is about the Jacobian of a whole module.
+# :ref:`hvp` computes a single product, and :ref:`gauss-newton` explains when
+# :math:`J^\top J` can take the place of H. :ref:`sparse-jacobian` is about matrices that
+# have zeros but no symmetry, and :ref:`jacobian-of-parameters` is about the Jacobian of a
+# whole module.
 #
 # .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
 #    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian;

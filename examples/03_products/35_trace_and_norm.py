@@ -13,8 +13,8 @@ estimate both numbers. The exact values take one product for each row of the
 
 # %%
 # Why is that so? Let the entries of ``v`` be independent, each :math:`+1` or :math:`-1`
-# with equal chances. Then :math:`E[v_iv_j]` is 1 for :math:`i=j` and 0 otherwise. So for a
-# square J
+# with equal probability. Then :math:`E[v_iv_j]` is 1 for :math:`i=j` and 0 otherwise. So
+# for a square J
 #
 # .. math::
 #
@@ -57,7 +57,7 @@ print(f"trace  {J.trace():.1f}  estimate {trace_samples.mean():.1f}")
 print(f"norm^2 {(J**2).sum():.1f}  estimate {norm_samples.mean():.1f}")
 
 # %%
-# How far off may such an estimate be? The standard error is the standard deviation of one
+# How far off can such an estimate be? The standard error is the standard deviation of one
 # sample, divided by :math:`\sqrt{200}`. Four times as many products halve the error:
 
 error = trace_samples.std() / 200**0.5
@@ -77,8 +77,8 @@ title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 
 # %%
 # In a continuous normalizing flow the logarithm of the density changes at the rate of
-# *minus* this trace. For such a flow, one ``v`` for each solve is often enough, because the
-# estimate is right on average.
+# *minus* this trace. For such a flow, one ``v`` for each solution of the differential
+# equation is often enough, because the estimate is right on average.
 #
 # *How do I get the Laplacian of a function of 400 variables?* The Laplacian is the trace
 # of the :term:`Hessian`, which is the Jacobian of the gradient. So products of the
@@ -151,11 +151,11 @@ ones = torch.ones(n, dtype=torch.float64)
 print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace():.1f}")
 
 # %%
-# *The diagonal of a Jacobian* is not cheap to compute in general. The mean of :math:`v\odot
-# J^\top v` is the diagonal, but one sample of entry i is off by :math:`\sum_{j\ne
-# i}v_iv_jJ_{ji}`. So the larger the other entries of column i are, the noisier is the
-# estimate of entry i. Below are the errors that remain after two hundred samples, and the
-# error that we expect from the columns:
+# *The diagonal of a Jacobian* is not cheap to compute in general. The mean of
+# :math:`v\odot J^\top v` is the diagonal, but one sample of entry i is off by
+# :math:`\sum_{j\ne i}v_iv_jJ_{ji}`. So the larger the other entries of column i are, the
+# noisier the estimate of entry i is. Below are the errors that remain after two hundred
+# samples, and the error that we expect from the columns:
 
 estimate = (rows * signs).mean(0)
 off = estimate - J.diagonal()

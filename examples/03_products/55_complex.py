@@ -111,8 +111,8 @@ w = torch.tensor(2.0, requires_grad=True)
 print(*(torch.autograd.grad((3 + 4j) * w, w, torch.tensor(v))[0] for v in (1 + 0j, 1j)))
 
 # %%
-# Not holomorphic
-# ---------------
+# Functions that are not holomorphic
+# ----------------------------------
 #
 # In general there are two terms, :math:`\texttt{x.grad}=\overline{\frac{\partial
 # y}{\partial x}}\,v +\frac{\partial y}{\partial\bar x}\,\bar v`. For a holomorphic function

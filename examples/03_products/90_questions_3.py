@@ -5,7 +5,7 @@ Products in three questions
 ===========================
 
 Can you tell the products apart? Here are three questions. Answer each of them before you
-run the cell below it. The cell tests the usual answers and shows which one is right.
+run the cell below it. The cell shows which answer is right.
 """
 
 # %%

@@ -17,7 +17,7 @@ to one number is a choice of ``v``, with one entry for each sample, and you can 
 # Five ways to reduce, five v
 # ---------------------------
 #
-# We take four samples, a linear model with two weights, and a squared error for each
+# We take four samples, a linear model with two parameters, and a squared error for each
 # sample:
 
 import torch
@@ -42,8 +42,9 @@ print(J)
 # %%
 # The last sample has the largest gradient. How much of it arrives at ``w`` depends on its
 # factor. Here are five common reductions, each next to its ``v``. The ``v`` of the sum
-# holds ones, and the ``v`` of the mean holds 1/4 in each place. The ``v`` of a mask has
-# zeros, and the ``v`` of the worst sample alone has a single 1:
+# holds ones, and the ``v`` of the mean holds 1/4 in every entry. The ``v`` of a mask has a
+# 0 for each sample that is left out, and the ``v`` of the worst sample alone has a single
+# 1:
 
 mask = torch.tensor([1.0, 1.0, 0.0, 1.0])
 weight = torch.tensor([0.1, 0.2, 0.3, 0.4])
@@ -70,13 +71,12 @@ for name, (reduced, v) in ways.items():
 # So in your own program you may write either form. ``losses.backward(v)`` has the advantage
 # that a single tensor holds all your decisions, and you can print this tensor.
 #
-# The mean comes too early
-# ------------------------
+# If you take the mean too early
+# ------------------------------
 #
-# Two questions that are asked again and again have the same cause. In the first, somebody
-# takes the mean of the losses and then passes five numbers to ``backward``. The mean is a
-# single number, so its ``v`` may have only one entry, too. Keep the vector, and put the
-# 1/N into ``v``:
+# Two common mistakes have the same cause. In the first, somebody takes the mean of the
+# losses and then passes five numbers to ``backward``. The mean is a single number, so its
+# ``v`` may have only one entry, too. Keep the vector, and put the 1/N into ``v``:
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -104,13 +104,13 @@ for reduction in ("mean", "none"):
 # has a gradient of −1.6, and the gradient of the last sample is the same as without any
 # weights.
 #
-# Divided by what?
-# ----------------
+# What cross_entropy divides by
+# -----------------------------
 #
 # With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
 # by the sum of the weights of the samples in the batch, and a sample whose target is
-# ``ignore_index`` counts as 0. With three samples, of which the last is ignored, ``v`` is
-# (1, 3, 0)/(1 + 3):
+# ``ignore_index`` has the weight 0. With three samples, of which the last is ignored, ``v``
+# is (1, 3, 0)/(1 + 3):
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 classes, k = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
@@ -135,9 +135,9 @@ for t in (hard, torch.nn.functional.one_hot(hard).float()):
 # A v that finds the outliers by itself
 # -------------------------------------
 #
-# So far we knew the weights beforehand. The weights can also come from the losses. We fit
-# a line to twenty points, of which three are wrong, and nobody tells us which. In each
-# step ``weigh`` looks at the errors and chooses ``v``:
+# So far we knew the weights beforehand. The weights can also come from the losses. We fit a
+# line to twenty points, of which three are wrong, and nobody tells us which. In each step a
+# function ``weigh``, which we pass to ``fit``, chooses ``v`` from the errors:
 
 torch.manual_seed(0)  # the same points on every build
 x = torch.linspace(0, 1, 20)
@@ -173,20 +173,21 @@ title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
 # The three wrong points pull down the line that was fitted with ones, and the other line
-# comes close to the true line, :math:`1+2x`. The gradient of a square is :math:`2r`.
-# Multiplied by :math:`1/\lvert r\rvert`, it has the same absolute value at every point that
-# is off by more than 0.02. So a distant point pulls no harder than a near one, as with
-# absolute errors (:ref:`what-losses-send`).
+# comes close to the true line, :math:`1+2x`. The gradient of a square :math:`r^2` is
+# :math:`2r`. Multiplied by :math:`1/\lvert r\rvert`, it has the same absolute value at
+# every point that is off by more than 0.02. So a distant point pulls no harder than a near
+# one, as with absolute errors (:ref:`what-losses-send`).
 #
 # What to watch for
 # -----------------
 #
 # **A mask does not remove a NaN.** If missing targets are stored as NaN, their losses are
-# NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is
-# still NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. The
-# first three numbers are three gradients: with a mask in ``v``, with ``nansum``, and with
-# only the rows that we keep. The fourth number is a mean over a mask that keeps nothing,
-# which is 0/0. For the last number, the divisor of this mean is at least 1:
+# NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is still
+# NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. The first
+# three numbers of the output are three gradients: with a mask in ``v``, with ``nansum``,
+# and with only the rows that we keep. The fourth number is a mean over a mask that keeps
+# nothing, which is 0/0. For the last number, we raise the divisor of this mean to at least
+# 1:
 
 bad, none = torch.tensor([1.0, float("nan"), 4.0]), torch.zeros(3)
 keep = ~bad.isnan()
@@ -211,7 +212,7 @@ print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 # .. admonition:: Try it
 #
 #    You have four samples and trust the first twice as much as each of the others. If all
-#    four gradients were alike, the step should be as long as with the mean. Which ``v`` is
+#    four gradients were equal, the step should be as long as with the mean. Which ``v`` is
 #    that?
 #
 # .. dropdown:: Answer
@@ -227,8 +228,8 @@ print([round(g, 1) for g in trusted.tolist()])
 # .. dropdown:: How we checked this page
 #
 #    The loop above compares all five reductions with ``v`` and with the rows of the
-#    Jacobian. The assertions below check the mean of the batches, the weights of the
-#    classes, the line and the answer.
+#    Jacobian. The assertions below check the mean of the batches, the class weights, the
+#    fitted line and the answer.
 
 torch.testing.assert_close((whole, left), (losses.mean(), right))
 torch.testing.assert_close(robust, truth := torch.tensor([1.0, 2.0]), rtol=0, atol=0.1)

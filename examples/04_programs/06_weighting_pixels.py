@@ -15,13 +15,13 @@ and not every pixel. To do this, keep one loss for each pixel and call
 # The slides
 # ----------
 #
-# We make our slides ourselves, so that we know what is on them. Each slide shows one
-# large cell and up to five small ones, with noise that is as strong as the cells are
-# bright. Three tensors belong to a batch of B slides: the images, of shape ``(B, 1, 32,
-# 32)``, the ``target``, which says for each pixel whether it is background (0) or cell
-# (1), and ``segment``, which says to which cell it belongs. The background is segment 0,
-# and every cell of the batch has its own number. Nobody can tell exactly where a cell
-# ends, so each cell has a rim with the target 255, which means *leave this pixel out*:
+# We make our slides ourselves, so that we know what is on them. Each slide shows one large
+# cell and up to five small ones, with noise that is as strong as the cells are bright. A
+# batch of B slides consists of three tensors. ``images`` has the shape ``(B, 1, 32, 32)``.
+# ``target`` says for each pixel whether it is background (0) or cell (1), and ``segment``
+# says to which cell the pixel belongs. The background is segment 0, and every cell of the
+# batch has its own number. Nobody can tell exactly where a cell ends, so each cell has a
+# rim with the target 255, which means *leave this pixel out*:
 
 import torch
 from torch import nn
@@ -61,8 +61,8 @@ print("pixels of the cells of the first slide:", area[1:7].tolist())
 # -----------
 #
 # The training loop is an ordinary one, with one line that you may not have seen. With
-# ``reduction="none"`` the cross-entropy is not averaged, so that ``losses`` has the shape
-# ``(B, 32, 32)``, a loss for each pixel. These losses are not a single number, so
+# ``reduction="none"`` the cross-entropy is not averaged, so ``losses`` has the shape
+# ``(B, 32, 32)``, with one loss for each pixel. These losses are not a single number, so
 # ``backward`` asks for a ``v`` of the same shape. The function ``weigh`` makes this ``v``
 # from the labels:
 
@@ -94,12 +94,11 @@ def train(weigh, steps=200):
 # Three maps to compare
 # ---------------------
 #
-# The first map counts every labeled pixel once. The second is a *class weight*.
-# Background is common and cells are rare, so each pixel of a cell counts nine times. The
-# third looks at the segments. Each cell as a whole is worth eighty pixels of background,
-# so that a pixel of a cell with ``area`` pixels counts ``80 / area``. We compute one
-# number for each segment, and ``worth[segment]`` puts this number at each pixel of the
-# segment:
+# The first map counts every labeled pixel once. The second is a *class weight*. Background
+# is common and cells are rare, so each pixel of a cell counts nine times. The third looks
+# at the segments. Each cell as a whole is worth eighty pixels of background, so each pixel
+# of a cell with ``area`` pixels counts ``80 / area``. We compute one number for each
+# segment, and ``worth[segment]`` puts this number at each pixel of the segment:
 
 
 def every_pixel(target, segment):
@@ -170,11 +169,11 @@ for name, weigh in maps.items():
     print(f"{name:12} {5 * round(20 * few)}%   {large:.0%}  {alarms:.0%}")
 
 # %%
-# With every pixel counted once, the network misses most of the small cells. With weights
-# by class it finds about twice as many, but it also gives more false alarms. With weights
-# by segment it finds still more of them, here with about the same number of false alarms.
-# In the pictures of our slide, the color is stronger where a network is more certain of
-# a cell:
+# With every pixel counted once, the network misses most of the small cells. With weights by
+# class it finds about twice as many, but it also gives more false alarms. With weights by
+# segment it finds still more of them, here with about the same number of false alarms as
+# with weights by class. In the pictures of our slide, the color is stronger where a network
+# is more certain of a cell:
 
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
 axes[0, 0].imshow(torch.where(target[i] == VOID, 0.3, target[i]), cmap="Greys")
@@ -191,10 +190,10 @@ for ax in axes.flat:
 # -------------------------------------
 #
 # There is a cheaper way to find more cells. Keep the network that was trained with every
-# pixel counted once, and mark a pixel even if the network gives it a chance somewhat below
-# one half. To be fair, we let the threshold of each network run from high to low, and plot
-# the share of small cells that it finds against the share of false alarms. The dots mark a
-# threshold of one half:
+# pixel counted once, and mark a pixel even if the network gives it a probability somewhat
+# below one half. To be fair, we let the threshold of each network run from high to low, and
+# plot the share of small cells that it finds against the share of false alarms. The dots
+# mark a threshold of one half:
 
 figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 4))
 for name, p in chances.items():
@@ -208,11 +207,11 @@ title = ax.set_title("Small cells found, for each threshold")
 
 # %%
 # The curves of the first two networks lie nearly on top of each other. Here the class
-# weight has done little that a lower threshold would not have done as well, and there is
-# a reason for this. Suppose that of ten pixels that look alike, nine are background and
-# one belongs to a cell. If each pixel counts once, the best chance for all of them is
-# 0.1. If the pixel of the cell counts nine times, both sides pull equally, and the best
-# chance is 0.5. So the weight has only moved the threshold.
+# weight has done little that a lower threshold would not have done as well, and there is a
+# reason for this. Suppose that of ten pixels that look alike, nine are background and one
+# belongs to a cell. If each pixel counts once, the best probability for all of them is 0.1.
+# If the pixel of the cell counts nine times, both sides pull equally, and the best
+# probability is 0.5. So the weight has only moved the threshold.
 #
 # The curve of the segments lies above the others. A threshold cannot tell a pixel of a
 # small cell from a pixel of a large cell, whereas the weight by segment treats the two
@@ -237,12 +236,12 @@ for name, p in chances.items():
 # What to watch for
 # -----------------
 #
-# **A weight changes what the network means by a chance.** We add up the chances that a
-# network gives to all labeled pixels, and divide by the number of labeled pixels that
-# belong to cells. A quotient of 100% would be exactly right. If every pixel counts once,
-# the chances are about right on average, and with weights they are too high. If you need
-# chances, count every pixel once and move the threshold. Here are the quotients, again to
-# the nearest 5%:
+# **A weight changes what the network means by a probability.** We add up the probabilities
+# that a network gives to all labeled pixels, and divide by the number of labeled pixels
+# that belong to cells. A quotient of 100% would be exactly right. If every pixel counts
+# once, the probabilities are about right on average, and with weights they are too high. If
+# you need probabilities, count every pixel once and move the threshold. Here are the
+# quotients, again to the nearest 5%:
 
 labelled = target != VOID
 for name, p in chances.items():
@@ -298,12 +297,13 @@ except RuntimeError as error:
 # ``ignore_index`` the gradient of an ignored pixel is zero, whatever ``v`` says. If you
 # multiply the losses by the weights yourself, the number in your log is NaN, but the
 # gradient is still zero. The binary cross-entropy has no ``ignore_index``. With this loss
-# the NaN reaches the weights, and a single such batch ruins the network. In that case
-# divide by ``v.sum().clamp(min=1)``, if your weights are about as large as ours.
+# the NaN reaches the weights of the network, and a single such batch ruins them. With
+# binary cross-entropy, divide by ``v.sum().clamp(min=1)`` if your entries of ``v`` are
+# about as large as ours.
 #
 # .. admonition:: Try it
 #
-#    Let the microscope be sharper by making the noise half as strong (``0.5 * noise`` in
+#    Make the microscope sharper by making the noise half as strong (``0.5 * noise`` in
 #    ``slides``). Is there still something to gain from weights? Then go back to the strong
 #    noise and give the segments a worth of 800 instead of 80. Which of the numbers gets
 #    better, and which gets worse?
@@ -311,20 +311,21 @@ except RuntimeError as error:
 # .. dropdown:: Answer
 #
 #    With half the noise there is next to nothing to gain. If every pixel counts once, the
-#    network finds 95% of the small cells, and with either weight it finds all of them,
-#    with 0% false alarms each time. A weight matters for doubtful pixels, and hardly any
-#    pixels are doubtful now. With a worth of 800 the network finds 95% of the small cells
-#    instead of 80%, but it gives 23% false alarms instead of 4%, and its chances are 230%
-#    of the right ones instead of 125%.
+#    network finds 95% of the small cells, and with either weight it finds all of them, with
+#    0% false alarms each time. A weight matters for doubtful pixels, and hardly any pixels
+#    are doubtful now. With a worth of 800 the network finds 95% of the small cells instead
+#    of 80%, but it gives 23% false alarms instead of 4%, and its probabilities add up to
+#    230% of the right sum instead of 125%.
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient for the ``v`` of the program with the gradient of the
-#    weighted mean, and the gradient with respect to the scores with its formula, ``v``
-#    times the difference of chance and target. With some room, we assert the order of the
-#    three networks, and that two of the curves agree. We also try the statements about
-#    SGD, Adam and the empty batch.
+#    We compare the gradient for the ``v`` of the program with the gradient of the weighted
+#    mean, and the gradient with respect to the scores with its formula, ``v`` times the
+#    difference between probability and target. We assert, with some tolerance, the order of
+#    the three networks, and that the first two find the same share of small cells at the
+#    same share of false alarms. We also try the statements about SGD, Adam and the empty
+#    batch.
 
 v = by_segment(target, segment)
 v = v / v.sum()
@@ -384,8 +385,8 @@ for divisor, ruined in ((empty.sum(), True), (empty.sum().clamp(min=1), False)):
 
 # %%
 # **Next:** For short answers about the weights of pixels and classes, read
-# :ref:`pixel-weights`. :ref:`loss-as-v` shows more reductions that are a ``v``. If the
-# weights depend on the network, read :ref:`the-v-you-choose`.
+# :ref:`pixel-weights`. :ref:`loss-as-v` shows more reductions that you can write as a
+# ``v``. If the weights depend on the network, read :ref:`the-v-you-choose`.
 #
 # .. asked: weight pixels in a segmentation loss; some pixels count more; class
 #    imbalance in segmentation; ignore unlabelled pixels; small objects are missed;

@@ -77,7 +77,7 @@ for name, loss in losses.items():
 # without limit. With absolute errors the ``v`` of every point has the absolute value 1/20,
 # whether the point is off by little or by a lot. Huber's loss is in between. Its ``v`` is
 # the error, divided by the number of points, as long as the error is below 1 in absolute
-# value, and beyond that it grows no more.
+# value, and beyond that it stays at the same absolute value.
 #
 # .. admonition:: Before you read on
 #
@@ -91,8 +91,8 @@ for name, loss in losses.items():
 #    With the sum each entry stays as it was, and the weights receive twice as much in
 #    total. Therefore a learning rate that suits the mean does not suit the sum.
 #
-# The same for classification
-# ---------------------------
+# The v of a classification loss
+# ------------------------------
 #
 # A network that chooses between three classes returns three numbers for each sample,
 # which are called the logits. ``F.cross_entropy`` turns them into probabilities and takes
@@ -113,14 +113,14 @@ print(by_hand)
 # so its row is nearly as large as the row of one sample can be. When the network gets a
 # sample right, its row becomes small.
 #
-# A list to look up
-# -----------------
+# A list of losses and their v
+# ----------------------------
 #
-# Let ``t`` be the target, ``N`` the number of all entries of ``y``, and ``B`` the number
-# of samples. Let ``p`` be the probabilities, ``y.softmax(1)`` or, for two-way decisions,
+# Let ``t`` be the target, ``N`` the number of all entries of ``y``, and ``B`` the number of
+# samples. Let ``p`` be the probabilities, ``y.softmax(1)`` or, for binary decisions,
 # ``y.sigmoid()``, and let ``k`` be the class weight of each sample. For each line of the
-# list, we compare two gradients of a layer: the gradient from ``loss.backward()``, and
-# the gradient from ``y.backward(v)``, where ``v`` is the formula.
+# list, we compare two gradients of a layer: the gradient from ``loss.backward()``, and the
+# gradient from ``y.backward(v)``, where ``v`` is the formula.
 
 B, N = 4, 12
 X, layer = torch.randn(B, 5), nn.Linear(5, 3)
@@ -185,28 +185,28 @@ for name, (loss, formula) in pairs.items():
 
 # %%
 # Note the divisor of each loss. Cross-entropy with class indices divides by the number of
-# targets. Here there is one target for each sample, but if each pixel or token has its
-# own target, the loss divides by the number of pixels or tokens. The two-way loss divides
+# targets. Here there is one target for each sample, but if each pixel or token has its own
+# target, the loss divides by the number of pixels or tokens. Binary cross-entropy divides
 # by the number of all entries, which is three times as large here. With class weights,
 # cross-entropy divides by the sum of the weights of the samples in the batch, in which a
-# sample with ``ignore_index`` has the weight 0. If the targets are probabilities instead
-# of indices, the class weights only multiply, and the loss still divides by the number of
-# samples. You cannot simply combine the lines for label smoothing and for class weights:
-# with label smoothing, a class weight also multiplies the smoothed part of each other
-# class.
+# sample with ``ignore_index`` has the weight 0. If the targets are probabilities instead of
+# indices, the class weights only multiply, and the loss still divides by the number of
+# samples. You cannot combine the lines for label smoothing and for class weights as they
+# stand: with label smoothing, a class weight also multiplies the smoothed part of each
+# other class.
 #
 # The formulas in the list hold if ``t`` has the shape of ``y``. If ``y`` is ``(4, 1)``
 # and ``t`` is ``(4,)``, they broadcast to 16 numbers, and PyTorch warns.
 #
-# A function of the loss
-# ----------------------
+# The logarithm or the root of a loss
+# -----------------------------------
 #
 # People also minimize the logarithm of a loss, or its root (RMSE). This multiplies all of
 # ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays the same,
 # and the length changes as the loss falls. If the loss is 0, this number is infinite. In
-# float16 a loss of 0 comes soon, because the square of an error of 0.0001 rounds to 0. Here
-# is the first row of ``v`` for a loss of 0, for the loss itself, its logarithm and its
-# root:
+# float16 a loss soon becomes 0, because the square of an error of 0.0001 rounds to 0. Here
+# is the first row of ``v`` at a loss of 0, for the loss itself, then for its logarithm, and
+# then for its root:
 
 perfect = layer(X).detach().requires_grad_()
 for g in (torch.clone, torch.log, torch.sqrt):
@@ -249,10 +249,10 @@ torch.equal(of_both[0], -of_both[1])
 #
 # .. dropdown:: Answer
 #
-#    It is the error where the error is at most 1 in absolute value, and 0 elsewhere,
-#    divided by the number of points. You don't need a loss to train:
-#    ``predicted.backward(v)`` is enough. Start from a line that is roughly right, because
-#    far away from the points all of ``v`` is 0:
+#    Up to the factor of 2 from the square, it is the error where the error is at most 1 in
+#    absolute value, and 0 elsewhere, divided by the number of points. You don't need a loss
+#    to train: ``predicted.backward(v)`` is enough. Start from a line that is roughly right,
+#    because far away from the points all of ``v`` is 0:
 
 line = lines["Huber"].clone().requires_grad_()
 optimizer = torch.optim.Adam([line], lr=0.02)

@@ -14,12 +14,12 @@ directions.
 """
 
 # %%
-# Five ways that do the same
-# --------------------------
+# Five ways that give the same gradients
+# --------------------------------------
 #
-# To see that the gradients are the same, we take two losses that depend on two weights, an
-# example so small that you can work out the gradient in your head. Both losses use a common
-# part, as two heads use a trunk:
+# To see that the gradients are the same, we take an example so small that you can work out
+# the gradient in your head, with two losses that depend on two parameters. Both losses use
+# a common part, as two heads use a trunk:
 
 import torch
 
@@ -73,11 +73,11 @@ for name, gradient in found.items():
 # with a single 1, and the addition passes it on to both losses. With two calls the addition
 # happens in ``w.grad``, to which each call adds.
 #
-# Which to choose
-# ---------------
+# Which way to choose
+# -------------------
 #
-# The ways do not cost the same. How many times does the backward pass go through the shared
-# part? A hook on the shared part counts the visits:
+# The five ways do not cost the same. How many times does the backward pass go through the
+# shared part? A hook on the shared part counts the visits:
 
 for way in ("one", "two"):
     visits = []
@@ -114,12 +114,12 @@ cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
 print(rows, f"{cosine:.2f}")
 
 # %%
-# Here the two losses mostly agree. In a training loop you would log the cosine from time
-# to time. Compute it with ``autograd.grad`` and ``retain_graph=True``, which leaves
-# ``.grad`` alone, and call the ``backward`` of the training step last. You can measure in
-# two places. With respect to the *parameters* of the trunk, each task costs a backward
-# pass through the trunk. With respect to the *features*, where the two heads part, it
-# costs almost nothing. But the numbers are different:
+# Here the two losses mostly agree. In a training loop you would log the cosine from time to
+# time. Compute it with ``autograd.grad`` and ``retain_graph=True``, which leaves ``.grad``
+# alone, and call the ``backward`` of the training step last. You can measure in two places.
+# If you measure with respect to the *parameters* of the trunk, each task costs a backward
+# pass through the trunk. If you measure with respect to the *features*, which both heads
+# read, each task costs almost nothing. But the numbers are different:
 
 torch.manual_seed(0)  # the same weights on every build
 trunk, heads = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
@@ -137,8 +137,8 @@ tasks.sum().backward()
 # filled. The lengths and the cosine depend on the place where you measure, so compare only
 # numbers that were measured in the same place.
 #
-# When they pull in opposite directions
-# -------------------------------------
+# When two losses pull in opposite directions
+# -------------------------------------------
 #
 # If the two losses pull in opposite directions, no way of writing ``backward`` helps. You
 # have to decide what each loss is worth, and that decision is ``v``. In our example, two
@@ -196,7 +196,7 @@ w.grad = None
 
 # %%
 # **A step between the two calls.** Programs for GANs from old tutorials call
-# ``optimizer.step()`` between the two calls of ``backward``, and these programs used to
+# ``optimizer.step()`` between the two calls to ``backward``, and these programs used to
 # run. The step changes the weights in place, and the second call still needs the old
 # weights. PyTorch notices, even if the step has length zero:
 
@@ -210,15 +210,15 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# Call ``step`` after both calls of ``backward``. You could also compute the second loss
+# Call ``step`` after both calls to ``backward``. You could also compute the second loss
 # again after the step, but this is right only if the optimizer of that loss holds every
 # weight that the loss should move. :ref:`step-between-backwards` shows what goes wrong
 # otherwise, and :ref:`stop-gradient` has the whole loop of a GAN.
 #
-# **Losses of different size.** If one gradient is a hundred times as long as the other,
-# the step follows almost only the loss with the longer gradient. Look at the lengths of
-# the gradients as above, and not at the values of the losses: a constant makes a loss
-# large, and has no gradient.
+# **Losses of different size.** If one gradient is a hundred times as long as the other, the
+# step follows almost only the loss with the longer gradient. Look at the lengths of the
+# gradients as above, and not at the values of the losses: a constant makes a loss large,
+# but has no gradient.
 #
 # .. admonition:: Try it
 #

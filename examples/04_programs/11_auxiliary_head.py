@@ -15,9 +15,9 @@ give the same gradients, and this page shows where the gradients of the two loss
 # Two spirals
 # -----------
 #
-# The network has to tell apart two spirals that are wound into each other. It is narrow
-# and deep, with fourteen layers in all. The first four are the *trunk*. The *auxiliary
-# head* is a single layer on top of the trunk, and the *main* part has ten more layers:
+# The network has to tell apart two intertwined spirals. It is narrow and deep, with
+# fourteen layers in all. The first four are the *trunk*. The *auxiliary head* is a single
+# layer on top of the trunk, and the *main* part, or main head, has ten more layers:
 
 import math
 from itertools import pairwise
@@ -79,8 +79,8 @@ def train(net, weight, steps=600, seed=4):
 
 
 # %%
-# We train with the weights 0 and 0.3, and ask the *main* head about new points. The
-# auxiliary head is thrown away after training:
+# We train once with the weight 0 for the auxiliary loss and once with the weight 0.3. Then
+# we ask the *main* head about new points. The auxiliary head is thrown away after training:
 
 x, kind = spirals(1000, torch.Generator().manual_seed(1))
 trained = {weight: train(network(), weight) for weight in (0.0, 0.3)}
@@ -115,12 +115,12 @@ for ax, (weight, net) in zip(axes, trained.items(), strict=True):
 title = figure.suptitle("What the main head says about each point")
 
 # %%
-# Without the second loss the main head has found a straight line, and with the second
-# loss it has found the spirals. With five other seeds for the weights and the points, the
-# main head was right for two thirds of the points without the second loss, and for 83% to
-# 97% with it. Six seeds in float32 gave the same picture, with 88% to 99%. The learning
-# rate falls to zero, because with a constant rate some of these deep networks learn
-# nothing, with or without the second loss.
+# Without the second loss the main head has found a straight line, and with the second loss
+# it has found the spirals. With five other seeds for the weights and the points, the main
+# head was right for two thirds of the points without the second loss, and for 83% to 97%
+# with it. Six seeds in float32 gave a similar result, with 88% to 99% in the runs with the
+# second loss. The learning rate falls to zero, because with a constant rate some of these
+# deep networks learn nothing, with or without the second loss.
 #
 # Note that the auxiliary loss does not pass through the ten layers of the main part. It
 # has taught only the trunk. But once the trunk told the points apart, the main part could
@@ -129,7 +129,7 @@ title = figure.suptitle("What the main head says about each point")
 # Where the two gradients meet
 # ----------------------------
 #
-# The program is complete now, and the rest of the page looks into it.
+# The program is complete now, and the rest of the page explains how it works.
 #
 # We go back to the untrained network. We compute the gradient of each loss with respect to
 # ``h``, and then the gradient that arrives at ``h`` if both losses are passed in one call:
@@ -169,8 +169,8 @@ pullback.draw.bars(
 )
 
 # %%
-# Three ways to write it
-# ----------------------
+# Three ways to combine the two losses
+# ------------------------------------
 #
 # You may add up the losses, pass both in one call, or go back twice. The second
 # ``backward`` needs the graph of the trunk, which the first would free, so you need
@@ -276,8 +276,8 @@ for name, (first, head) in ratios.items():
 # - **Clearing the gradients between the calls** throws the gradient of the main loss away.
 #   The trunk hardly shows this here, because most of its gradient came from the auxiliary
 #   loss. The main part does show it: its gradients are None.
-# - **detach before the auxiliary head** makes it a *probe*. The probe learns to read the
-#   trunk, but does not change it. This is good for measuring, but useless as a remedy.
+# - **detach before the auxiliary head** makes this head a *probe*. The probe learns to read
+#   the trunk, but does not change it. This is good for measuring, but useless as a remedy.
 #
 # .. admonition:: Try it
 #
@@ -287,12 +287,12 @@ for name, (first, head) in ratios.items():
 #
 # .. dropdown:: Answer
 #
-#    With ReLU there is little left to improve. In three runs with different seeds, the
-#    main head was right for 95% to 100% of the points, with and without the second loss.
-#    ReLU passes on the gradient at a positive number as it is, whereas Tanh shortens it.
-#    With twenty layers the remedy fails: in three runs the main head was right for 48% to
-#    66%, with and without the second loss. The trunk has learned, but the main part is now
-#    too deep to learn from it. With the weight 10 the main head is again right for 99% or
+#    With ReLU there is little left to improve. In three runs with different seeds, the main
+#    head was right for 95% to 100% of the points, with and without the second loss. ReLU
+#    passes on the gradient at a positive number as it is, whereas Tanh shortens it. With
+#    twenty layers the remedy fails: in three runs the main head was right for 48% to 66%,
+#    with and without the second loss. The trunk has learned, but the main part is now too
+#    deep to learn from it. With a weight of 10 the main head is again right for 99% or
 #    more. No other loss reaches its layers, and the steps of Adam hardly depend on the size
 #    of the trunk's gradient.
 

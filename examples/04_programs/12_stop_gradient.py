@@ -55,10 +55,10 @@ def taught(loss, **learners):
 # A GAN: two losses, one fake
 # ---------------------------
 #
-# The generator makes ``fake = G z``, and the critic gives everything a score ``D x``. The
-# critic's loss is small when the real thing gets a high score and the fake gets a low one.
-# This loss should teach only the critic. We compute the gradients without a cut, and then
-# with a cut at the fake:
+# The generator makes ``fake = G z``, and the critic gives every input x a score ``D x``.
+# The critic's loss is small when the real thing gets a high score and the fake gets a low
+# one. This loss should teach only the critic. We compute the gradients without a cut, and
+# then with a cut at the fake:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
@@ -123,10 +123,10 @@ held = taught((now - target.detach()) ** 2, w=w)
 print(taught((now - target) ** 2, w=w), held)
 
 # %%
-# With the graph the derivative is 0. The value rises with the slope 1, and the target
-# with the slope 0.5·2, which is also 1. So the target runs away as fast as the value
-# follows it, and nothing is learned. With the cut, the gradient with respect to the weight
-# is −2, and a step against it raises the value. The full gradient is used in a different
+# With the graph the derivative is 0. The value rises with a slope of 1, and the target with
+# a slope of 0.5·2, which is also 1. So the target runs away as fast as the value follows
+# it, and nothing is learned. With the cut, the gradient with respect to the weight is −2,
+# and a step against it raises the value. The full gradient is used in a different
 # algorithm, known as *residual gradient*.
 #
 # Many programs add a *target network*, a copy that follows the network slowly. A moving
@@ -234,13 +234,13 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 #
 # .. admonition:: Try it
 #
-#    A GAN with a *reconstruction*: the generator's result should also be near 5, with the
-#    loss ``(fake - 5) ** 2``. Add this loss to the generator's loss ``-D.detach() *
-#    fake``. Where do you have to cut, and what does G get?
+#    In a GAN with a *reconstruction*, the generator's result should also be near 5, which
+#    gives another loss, ``(fake - 5) ** 2``. Add this loss to the generator's loss
+#    ``-D.detach() * fake``. Where do you have to cut, and what does G get?
 #
 # .. dropdown:: Answer
 #
-#    You need no further cut. The reconstruction reaches only G, with the gradient 2·(2 −
+#    You need no further cut. The reconstruction reaches only G, with a gradient of 2·(2 −
 #    5) = −6, and the two gradients add up:
 
 fake = G * z

@@ -13,8 +13,8 @@ becomes clear if you look at the ``v`` that arrives at the student's logits.
 """
 
 # %%
-# The loss
-# --------
+# The distillation loss
+# ---------------------
 #
 # ``student`` and ``teacher`` stand for the logits of a batch, of shape ``(B, K)`` for B
 # samples and K classes. The first argument of ``F.kl_div`` takes the *logarithms* of the
@@ -36,12 +36,13 @@ def distil(T, reduction="batchmean"):
 
 
 # %%
-# Why T²?
-# -------
+# Why is the loss multiplied by T²?
+# ---------------------------------
 #
 # In training you add this loss to an ordinary loss, the cross-entropy with the right
 # classes. So the length of its gradient matters in comparison with the gradient of the
-# ordinary loss. We raise T, and print the length without and with the factor:
+# ordinary loss. We raise T, and print the length without and with the factor T². The
+# ordinary loss is called the hard loss in the output:
 
 
 def slope(loss):
@@ -55,9 +56,10 @@ for T in (1, 2, 4, 8, 16):
 
 # %%
 # Without the factor the gradient becomes negligible beside the gradient of the hard loss:
-# each doubling of T leaves about a quarter of it. With the factor it keeps nearly the
-# same size. So if you have found a good mix of the two losses at T = 4, it is still about
-# right at T = 8. The T² changes nothing else; it is a number in front of ``v``.
+# each doubling of T leaves about a quarter of it. With the factor it keeps nearly the same
+# size. So if you have found a good mix of the two losses at T = 4, it is still about right
+# at T = 8. The factor T² changes nothing else, because it only multiplies ``v`` by a
+# number.
 #
 # And why the square? Let :math:`q=\mathrm{softmax}(s/T)` for the student with logits s,
 # and let :math:`p=\mathrm{softmax}(t/T)` for the teacher with logits t. Then the gradient
@@ -90,8 +92,8 @@ axes[1].set_xlabel("class")
 title = figure.suptitle("What the student's logits receive from one sample")
 
 # %%
-# Which reduction?
-# ----------------
+# Which reduction of kl_div?
+# --------------------------
 #
 # The divergence of a sample is a sum over the classes. For a batch you want the mean over
 # the *samples*, which is ``"batchmean"``. The default, ``"mean"``, also divides by the
@@ -111,8 +113,8 @@ with warnings.catch_warnings(action="ignore"):
 # 50,000 words you would get next to nothing. With logits of sequences, ``(B, L, K)``,
 # even ``"batchmean"`` divides by B alone, so flatten them to ``(B * L, K)``.
 #
-# In which order?
-# ---------------
+# In which order do the arguments go?
+# -----------------------------------
 #
 # The student's logarithms come first and the teacher's probabilities second, or, with
 # ``log_target=True``, the logarithms of both. How can you recognize a mistake? A
@@ -149,9 +151,9 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # activations stay in memory.
 #
 # **The teacher is in training mode.** In that mode its dropout gives the student a
-# different target at each call, and the averages of its BatchNorm move with each batch. We
-# try both modes, each with and without a graph. Do the teacher's weights get a gradient,
-# and do two calls agree?
+# different target at each call, and the running averages of its BatchNorm change with each
+# batch. We try both modes, each with and without a graph. Do the teacher's weights get a
+# gradient, and do two calls agree?
 
 network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, K))
 data = torch.randn(B, 4)
@@ -175,7 +177,7 @@ for mode in (network.train, network.eval):
 # .. admonition:: Try it
 #
 #    Write the training step for your own student and teacher, with T = 4 and alpha = 0.9.
-#    Does the student come nearer to the teacher?
+#    Does the student come closer to the teacher?
 #
 # .. dropdown:: Answer
 #

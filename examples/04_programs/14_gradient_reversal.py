@@ -14,8 +14,8 @@ forward pass and multiplies by −λ in the backward pass.
 """
 
 # %%
-# Who is to receive what
-# ----------------------
+# What the features and the heads should receive
+# ----------------------------------------------
 #
 # Both heads read the same ``features``. Each head gets the gradient of its own loss. The
 # features get the gradient of the label loss as it is, and the gradient of the domain loss
@@ -89,16 +89,16 @@ ways = {
 }
 
 # %%
-# For each of the three ways, we print the gradients that the features and the two heads
-# receive:
+# For each of the three ways, and for a layer that reverses nothing, we print the gradients
+# that the features and the two heads receive:
 
 print(f"{'':15} features, label head, domain head")
 for name, way in ways.items():
     print(f"{name:15}", *taught(way))
 
 # %%
-# With all three the features get (−2, −6). Both heads get (1, 2), which is what they get
-# without a reversal. So the heads learn as usual, which is the purpose of the layer. In
+# With all three ways the features get (−2, −6). Both heads get (1, 2), which is what they
+# get without a reversal. So the heads learn as usual, which is the purpose of the layer. In
 # the picture the thin arrows are the gradients that arrive from the two heads, with the
 # gradient of the domain head already reversed. The thick arrow is their sum:
 
@@ -141,12 +141,12 @@ def step(trunk, label, domain, optimizer, labelled, kind, other, lam):
 
 
 # %%
-# We try it where we know what should happen. Each picture consists of two numbers, and
-# there is one feature. The first number shows what is in the picture. The second number
-# is the color, which is high for one camera and low for the other. In the labeled
-# pictures the color also depends on the kind of object, so that a network would like to
-# use it. To give nothing away, the feature has to ignore the color. We print the weight
-# of the color, divided by the weight of the first number:
+# We try the step on data for which we know what should happen. Each picture consists of two
+# numbers, and there is one feature. The first number shows what is in the picture. The
+# second number is the color, which is high for one camera and low for the other. In the
+# labeled pictures the color also depends on the kind of object, so a network is tempted to
+# use the color. To give nothing away, the feature has to ignore the color. We print the
+# weight of the color, divided by the weight of the first number:
 
 
 def second_weight(lam, seed=0):
@@ -183,8 +183,9 @@ for factor, part in seen.items():
 # -----------------
 #
 # **A hook on the features themselves.** Such a hook reverses the whole gradient that
-# arrives at ``h``, including the part from the label head, and the labels get worse. A
-# view that only the domain head reads gets only the part of the domain head:
+# arrives at ``h``, including the part from the label head, so the predictions of the label
+# head get worse. A view that only the domain head reads gets only the part of the domain
+# head:
 
 
 def on_itself(h):
@@ -195,7 +196,7 @@ def on_itself(h):
 print(*taught(on_itself))
 
 # %%
-# **A minus before the domain's loss**, or ``v = -1`` for it, looks the same. But it also
+# **A minus in front of the domain loss**, or ``v = -1`` for it, looks the same. But it also
 # changes the sign for the domain head. The head then learns to be wrong, and the features
 # learn nothing useful from a head that is wrong on purpose. The reversal has to be
 # *between* the head and the features. With the minus the domain head would get this

@@ -5,10 +5,10 @@ Several outputs and several v at once
 =====================================
 
 A weather station forecasts a temperature, and says how far the forecast may be off. Its
-network has two outputs, and the program that scores a forecast, which is not written in
-PyTorch, sends back two gradients, one for each output. Both gradients have to reach the
-same weights. In ``torch.autograd.backward([y, z], [v, w])`` each output has its own ``v``,
-in the shape of this output. The call goes back through the graph once, and *adds up* the
+network has two outputs. The program that scores a forecast is not written in PyTorch, and
+it sends back two gradients, one for each output. Both gradients have to reach the same
+weights. In ``torch.autograd.backward([y, z], [v, w])`` each output has its own ``v``, with
+the same shape as that output. The call goes back through the graph once, and *adds up* the
 gradients with respect to each weight.
 """
 
@@ -18,9 +18,9 @@ gradients with respect to each weight.
 #
 # The station forecasts from the air pressure, which we measure on a scale from −1 (low) to
 # 1 (high). When the pressure is high, the weather is settled. When the pressure is low, the
-# temperature may turn out quite different from what one would expect. We make 400 such
-# days. The temperature follows a curve, with a spread of 0.5 at low pressure and of 0.1 at
-# high pressure:
+# temperature may turn out quite different from what one would expect. We simulate 400 days.
+# The temperature follows a curve, with a spread of 0.5 at low pressure and of 0.1 at high
+# pressure:
 
 import numpy as np
 import torch
@@ -33,12 +33,12 @@ temperature = torch.sin(3 * pressure) + spread * torch.randn(400, 1)
 
 # %%
 # Now comes the program that scores the forecasts. It belongs to somebody else and is
-# written in NumPy, so PyTorch cannot differentiate through it. It takes the expected
-# temperature, ``mean``, and the logarithm of the variance, ``s``, which says how unsure the
-# forecast is. ``s`` may be any number, because the variance :math:`e^s` is always positive.
-# The score is the negative log-likelihood of normal noise, up to a constant, so a small
-# score is good. A large error costs less if the forecast was unsure, but an unsure forecast
-# costs something, too:
+# written in NumPy, so PyTorch cannot differentiate through it. It takes two arrays:
+# ``mean`` is the expected temperature, and ``s`` is the logarithm of the variance, which
+# says how unsure the forecast is. ``s`` may be any number, because the variance :math:`e^s`
+# is always positive. The score is the negative log-likelihood of normal noise, up to a
+# constant, so a small score is good. A large error costs less if the forecast was unsure,
+# but an unsure forecast costs something, too:
 #
 # .. math::
 #
@@ -94,8 +94,8 @@ ax.legend()
 title = ax.set_title("Two outputs of one network: a mean and a spread")
 
 # %%
-# The band is wide at low pressure and narrow at high pressure, as it was when we made the
-# days. Nobody has told the network where the weather is unsettled. For low and for high
+# The band is wide at low pressure and narrow at high pressure, as it was when we simulated
+# the days. Nobody has told the network where the weather is unsettled. For low and for high
 # pressure we print the spread that the network has found:
 
 for name, side in {"low pressure": pressure < 0, "high pressure": pressure > 0}.items():
@@ -127,7 +127,7 @@ print(from_y, from_z)
 # %%
 # The first product is :math:`10+2x`, which is ten times the gradient of the sum plus the
 # gradient of the sum of squares. The second product is :math:`2x`, because ``w`` is 1 on
-# the diagonal, where the squares stand.
+# the diagonal, where the squares are.
 #
 # .. predict::
 #    :for: x.grad
@@ -135,8 +135,8 @@ print(from_y, from_z)
 #          well.;
 #       second output: This is what comes from the second output. The first has a v as
 #          well.;
-#       apart: These are the two apart, as two calls of grad return them. x.grad looks like
-#          x, and backward adds them up.;
+#       apart: These are the two results separately, as two calls to grad return them.
+#          x.grad has the shape of x, and backward adds the results up.;
 #       mean of both: This is the mean of the two. They are added.;
 #       multiplied: Here the two are multiplied. They are added.
 #
@@ -191,10 +191,10 @@ except RuntimeError as error:
 print(grads)
 
 # %%
-# **One output may be made from another.** Is the sum still well defined if you pass both
-# ``y`` and a ``z`` that was computed from ``y``? Yes, because both are functions of the
-# input, and their gradients are added as always. Take :math:`y=a^2` and :math:`z=y^3=a^6`
-# at :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
+# **One output may be computed from another.** Is the sum still well defined if you pass
+# both ``y`` and a ``z`` that was computed from ``y``? Yes, because both are functions of
+# the input, and their gradients are added as always. Take :math:`y=a^2` and
+# :math:`z=y^3=a^6` at :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
 
 a = torch.tensor(1.0, requires_grad=True)
 y = a**2
@@ -270,11 +270,11 @@ print("has s moved?", moved > 1e-4)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the products with their formulas, and their sum with ``x.grad``. We
-#    compare the derivatives from the NumPy program with the derivatives of the same score
-#    written in PyTorch. We compare the gradient that one call with two outputs and two
-#    ``v`` leaves in each weight with the gradient of that score, and with the result of
-#    two calls. We also check that the network has found the spreads that we put in.
+#    We compare the products with their formulas, and their sum with ``x.grad``. We compare
+#    the derivatives from the NumPy program with the derivatives of the same score written
+#    in PyTorch. One call with two outputs and two ``v`` leaves a gradient in each weight.
+#    We compare this gradient with the gradient of that score, and with the result of two
+#    calls. We also check that the network has found the spreads that we put in.
 
 p = x.detach()
 torch.testing.assert_close(from_y, 10 + 2 * p)

@@ -1,16 +1,17 @@
 r"""
 .. _vjp-of-structures:
 
-My function returns a dict, or takes keywords: which v does vjp want?
-=====================================================================
+My function returns a dict, or takes keyword arguments: which v does vjp want?
+==============================================================================
 
 A detector returns ``{"boxes": …, "classes": (…, …)}``, and you would like its
-:term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``?
-It has the structure of the outputs. If the function returns a dict, ``v`` is a dict with
-the same keys, and if it returns a tuple, ``v`` is a tuple, nested in the same way, with
-one tensor for each output tensor. If some arguments are keywords or not tensors, write a
-function around yours that passes them. If the function also returns tensors that you only
-want to look at, return these tensors separately and pass ``has_aux=True``.
+:term:`vector-Jacobian product`. There is more than one output tensor, so what is ``v``? It
+has the structure of the outputs. If the function returns a dict, ``v`` is a dict with the
+same keys, and if it returns a tuple, ``v`` is a tuple, nested in the same way, with one
+tensor for each output tensor. If you pass some arguments by keyword, or if some are not
+tensors, wrap your function in another one that passes them. If the function also returns
+tensors that you only want to look at, return these tensors separately and pass
+``has_aux=True``.
 """
 
 # %%
@@ -43,8 +44,8 @@ g
 # An output that you do not care about gets zeros, as the number did. If you want only a
 # single output, you can also write a function that returns nothing else.
 #
-# :func:`torch.autograd.backward` has no structures. It takes the tensors in a list, and
-# if you leave an output out, its ``v`` counts as zeros:
+# :func:`torch.autograd.backward` does not accept nested structures. It takes the tensors in
+# a list, and if you leave an output out, its ``v`` counts as zeros:
 
 leaf = x.clone().requires_grad_()
 outputs = f(leaf)
@@ -52,9 +53,9 @@ torch.autograd.backward([outputs["a"], outputs["b"][1]], [one, 10 * one])
 print(torch.equal(leaf.grad, g))
 
 # %%
-# Do you have to write all the zeros by hand? No. Make the zeros from the outputs, and
-# then put in the entries that you want. ``tree_map`` walks through any structure. The
-# name of its module begins with an underscore, so a later torch may change it:
+# Do you have to write all the zeros by hand? No. Make the zeros from the outputs, and then
+# put in the entries that you want. ``tree_map`` walks through any structure. The name of
+# its module begins with an underscore, so a later version of torch may change the function:
 
 from torch.utils import _pytree as pytree
 
@@ -98,13 +99,13 @@ by_a, by_b = torch.func.vmap(J)(torch.ones(5, 2), torch.ones(5, 2))["product"]
 by_a.shape
 
 # %%
-# Results that are only to be looked at
+# Results that you only want to look at
 # -------------------------------------
 #
-# The loss needs a gradient, and the predictions are for the log. With ``has_aux=True``
-# your function returns two results, and ``vjp`` returns the second one as it is. The
-# second result takes no ``v``, but it has to consist of tensors, too. If you want to keep
-# anything else, such as a text, append it to a list outside the function:
+# The loss needs a gradient, and the predictions are for the log. With ``has_aux=True`` your
+# function returns two results, and ``vjp`` returns the second one as it is. The second
+# result takes no ``v``, but it has to consist of tensors, too. If you want to keep anything
+# else, such as a string, append it to a list outside the function:
 
 
 def loss_and_scores(x):
@@ -121,10 +122,10 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # What to watch for
 # -----------------
 #
-# **A structure that is not quite the same.** You get an error if ``v`` has a list where
-# the output has a tuple, if a part is left out, or if the keys of a dict are in a
-# different order. You also get an error for keywords, for inputs that are numbers or
-# integers, and for outputs that are not tensors:
+# **A structure that is not quite the same.** You get an error if ``v`` has a list where the
+# output has a tuple, if a part is left out, or if the keys of a dict are in a different
+# order. You also get an error for keyword arguments, for inputs that are Python numbers or
+# integer tensors, and for outputs that are not tensors:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
@@ -149,9 +150,9 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# The first four are about ``v``, so change ``v``. For the others, write a function around
-# yours that passes the argument or drops the result. ``functools.partial`` also makes
-# such a function:
+# The first four are about ``v``, so change ``v``. For the others, wrap your function in one
+# that passes the argument or drops the result. ``functools.partial`` also makes such a
+# function:
 
 from functools import partial
 

@@ -13,14 +13,14 @@ need not even keep the gradients, if you choose ``v`` well.
 """
 
 # %%
-# Why they are not there any more
-# -------------------------------
+# Why the separate gradients are gone after backward
+# --------------------------------------------------
 #
-# The losses of ``B`` samples are ``B`` numbers. Their :term:`Jacobian` with respect to
-# the weights has a row for each sample, and you are looking for these rows. But a
-# training loop asks for the gradient of the sum or the mean, which is a product
-# :math:`v^\top J` with equal weights. It *adds up the rows*, and no tool can take a sum
-# apart afterwards. So we have to compute the gradients in a different way.
+# The losses of ``B`` samples are ``B`` numbers. Their :term:`Jacobian` with respect to the
+# weights has a row for each sample, and you are looking for these rows. But a training loop
+# asks for the gradient of the sum or the mean, which is a product :math:`v^\top J` with
+# equal entries in ``v``. It *adds up the rows*, and no tool can take a sum apart
+# afterwards. So we have to compute the gradients in a different way.
 #
 # We write the loss of **one** sample as a function of the weights, take its gradient with
 # ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says which arguments are
@@ -86,9 +86,9 @@ for reduce in (torch.sum, torch.mean):
 # Which sample pulls hardest?
 # ---------------------------
 #
-# The first use is to look at the lengths. Suppose that somebody has mistyped a target, so
-# that there is a 30 among numbers of magnitude about 1. For each sample, ``rows`` joins the
-# gradients of *all* parameters into one row:
+# The first use of these gradients is to look at their lengths. Suppose that somebody has
+# mistyped a target, so that there is a 30 among numbers of magnitude about 1. For each
+# sample, ``rows`` joins the gradients of *all* parameters into one row:
 
 
 def rows(gradients):
@@ -109,7 +109,7 @@ pullback.draw.bars(
 
 # %%
 # Sample 4 alone would decide the direction of a step along the mean gradient. The mean
-# itself would only be rather large, with no sign of which sample is the cause.
+# itself would be rather large, but it would not show which sample is the cause.
 #
 # Clipping each sample (DP-SGD)
 # -----------------------------
@@ -174,11 +174,11 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# The diagonal is a sample's influence on itself. A large entry off the diagonal means
-# that the network cannot learn one of the two samples without moving the output of the
-# other. We can check this interpretation. After a small step of gradient descent on the
-# sum of the losses, the outputs should have moved by :math:`-\eta K r`, with :math:`r`
-# the slopes of the losses at the outputs:
+# The diagonal is a sample's influence on itself. A large entry off the diagonal means that
+# the network cannot learn one of the two samples without moving the output of the other. We
+# can check this interpretation. After a small step of gradient descent on the sum of the
+# losses, the outputs should have moved by :math:`-\eta K r`, where :math:`r` holds the
+# slopes of the losses at the outputs:
 
 rate = 1e-4
 out = model(data).detach()
@@ -209,18 +209,18 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
         print(str(error).partition(", which")[0])
 
 # %%
-# No tool can help here. If the loss of a sample depends on the other samples of the
-# batch, this sample has no separate loss, and so it has no separate gradient either. In
-# ``eval`` mode each sample has one. With GroupNorm, which looks at one sample at a time,
-# each sample has one in training, too. Here is the call in ``eval`` mode:
+# No tool can help here. If the loss of a sample depends on the other samples of the batch,
+# this sample has no separate loss, and so it has no separate gradient either. In ``eval``
+# mode each sample has a gradient of its own. With GroupNorm, which looks at one sample at a
+# time, this is true in training, too. Here is the call in ``eval`` mode:
 
 norm.eval()
 print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
 
 # %%
-# **Dropout** is refused until you say whether all samples share a mask, with ``"same"``,
-# or each sample draws its own, with ``"different"``. In an ordinary batch each sample
-# draws its own:
+# **Dropout** is refused by ``vmap`` until you say whether all samples share a mask, with
+# ``"same"``, or each sample draws its own, with ``"different"``. In an ordinary batch each
+# sample draws its own:
 
 noisy = nn.Dropout(0.5)
 try:

@@ -51,9 +51,9 @@ def watch(model, squares):
 
 # %%
 # Now we want the length of each sample's *own* gradient. So ``v`` has a 1 for every loss:
-# each loss counts once, and no mean divides it. We differentiate with respect to the
-# data. Then ``backward`` has to pass through every layer, but it does not compute the
-# gradients of the weights, which we do not need:
+# each loss counts once, and nothing is divided by the number of samples. We differentiate
+# with respect to the data. Then ``backward`` has to pass through every layer, but it does
+# not compute the gradients of the weights, which we do not need:
 
 
 def gradient_norms(model, loss, data, target):
@@ -69,8 +69,8 @@ def gradient_norms(model, loss, data, target):
 
 
 # %%
-# Stuck sensors
-# -------------
+# Readings from stuck sensors
+# ---------------------------
 #
 # Our readings follow a curve with a little noise. Twelve of the 120 are stuck at 4:
 
@@ -136,11 +136,12 @@ print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].
 # They do. With ``C = 1.0`` a stuck reading counts about one twenty-fifth as much as it
 # would without a limit, and most of the correct readings count in full. Private training
 # also limits each sample, so that no patient's record can be seen in the weights, and adds
-# noise afterwards (:ref:`per-sample-gradients`). There this method is called *ghost
-# clipping*. Importance sampling, and the search for wrong labels, use the same norms.
+# noise afterwards (:ref:`per-sample-gradients`). In private training this method is called
+# *ghost clipping*. Importance sampling, and the search for wrong labels, use the same
+# norms.
 #
-# Are they the right lengths?
-# ---------------------------
+# Are these the right lengths?
+# ----------------------------
 #
 # The long way computes all the gradients, and takes their lengths. We use it for
 # comparison, and you can use it as a test for your own model:
@@ -221,9 +222,9 @@ print((gram / per_sample).round(decimals=4))
 print((wrong / per_sample).round(decimals=2))
 
 # %%
-# **A layer that is used twice**, or two layers with tied weights. The gradient of such a
-# layer is the sum over its two uses, and our sum of squares leaves out the product of the
-# two parts. Some of the ratios are no longer 1:
+# **A layer that is used twice**, or two layers with tied weights, get wrong lengths. The
+# gradient of such a layer is the sum over its two uses, and our sum of squares leaves out
+# the product of the two parts. Some of the ratios are no longer 1:
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
@@ -258,7 +259,7 @@ print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 # .. admonition:: Try it
 #
 #    Train with ``C = 0.001``. Nearly all the time, every gradient is longer than this
-#    limit, so each sample pulls with the same tiny length. Does Adam still learn, and
+#    limit, so each sample pulls with the same tiny strength. Does Adam still learn, and
 #    would plain SGD?
 #
 # .. dropdown:: Answer
@@ -277,8 +278,8 @@ print("Adam, near the curve:", off < 0.1)
 #
 #    We compare the lengths with the lengths from the long way, for a layer without a bias
 #    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
-#    computed one at a time and shortened. With some room, we assert which of the two fits
-#    is better.
+#    computed one at a time and shortened. We assert, with some tolerance, which of the two
+#    fits is better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)

@@ -15,12 +15,12 @@ gradient is ``v``.
 # A network that learns to draw
 # -----------------------------
 #
-# The input of a network consists of evenly spaced numbers, and its outputs should look as
-# if they had been drawn from two bumps, one around −2 and one around 1. It does not matter
-# which output lands where, but only how all outputs are distributed. The loss for this
-# sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the smallest with
-# the smallest, the second with the second, and so on. Here is this loss in NumPy, with its
-# gradient:
+# A network gets evenly spaced numbers as its input, and its outputs should look as if they
+# had been drawn from a distribution with two bumps, one around −2 and one around 1. It does
+# not matter which output lands where, but only how all outputs are distributed. The loss
+# for this task sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the
+# smallest with the smallest, the second with the second, and so on. Here is this loss in
+# NumPy, with its gradient:
 
 import numpy as np
 
@@ -68,8 +68,8 @@ plt.title("200 outputs of a network, in order of size")
 legend = plt.legend()
 
 # %%
-# Why this works
-# --------------
+# Why the gradient of the loss is the right v
+# -------------------------------------------
 #
 # Write :math:`L` for the loss, :math:`y` for the outputs and :math:`w` for the weights. By
 # the chain rule
@@ -118,13 +118,13 @@ print("the same gradients:", all(map(torch.allclose, by_v, by_surrogate)))
 print(f"loss {loss:.3f}, value of the surrogate {surrogate.item():.3f}")
 
 # %%
-# Find out whether the program differentiates the *sum* over the samples or their mean.
-# The gradient of the sum is larger by a factor, the number of samples. If your learning
-# rate is meant for a mean, divide ``v`` by that number. Otherwise the steps of plain
+# Find out whether the program differentiates the *sum* over the samples or their mean. The
+# gradient of the sum is larger by a factor that is the number of samples. If your learning
+# rate is meant for a mean, divide ``v`` by this factor. Otherwise the steps of plain
 # ``SGD`` are too long.
 #
-# The same as one function
-# ------------------------
+# The external loss as one Function
+# ---------------------------------
 #
 # If the loss is only one term of the total loss, or is in the middle of a graph, put it
 # into a ``Function``. The ``backward`` of this Function receives the ``v`` for the loss,
@@ -150,8 +150,8 @@ total.backward()
 
 # %%
 # ``once_differentiable`` declares that the gradient was computed without a graph, so you
-# cannot differentiate it again. Do not rely on being stopped if you try: some ways to a
-# second derivative then give a wrong number without a message
+# cannot differentiate it again. Do not rely on being stopped if you try: some ways of
+# taking a second derivative then give a wrong number without a message
 # (:ref:`twice-differentiable`).
 #
 # The other way around: SciPy asks PyTorch

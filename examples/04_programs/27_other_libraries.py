@@ -4,12 +4,13 @@ r"""
 A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 ==============================================================
 
-A canal has leaks, and you want to find them from measurements downstream. A colleague has
-a solver that computes the measurements from the leaks. The solver is written with SciPy,
-and PyTorch cannot look inside it. If the solver is in the middle of your model,
-``loss.backward()`` stops at the solver. But the backward pass can go through it, if the
-solver can answer one question: *what is your* :term:`vector-Jacobian product` *with this
-v?* A ``Function`` asks this question, with the ``v`` that arrives.
+Water leaks into a canal at unknown places, and you want to find these places from
+measurements downstream. A colleague has a solver that computes the measurements from the
+leaks. The solver is written with SciPy, and PyTorch cannot look inside it. If the solver is
+in the middle of your model, ``loss.backward()`` stops at the solver. But the backward pass
+can go through it, if the solver can answer one question: *what is your*
+:term:`vector-Jacobian product` *with this v?* A ``Function`` asks this question, with the
+``v`` that arrives.
 """
 
 # %%
@@ -43,8 +44,8 @@ def solve_and_pull(x):
 
 
 # %%
-# The bridge
-# ----------
+# A bridge between PyTorch and another library
+# --------------------------------------------
 #
 # This class connects any such function with PyTorch, and you can copy it. DLPack lets one
 # library read the memory of another without a copy, on the same device.
@@ -71,8 +72,8 @@ class Bridge(Function):
 # return the gradient with respect to ``x``. It computes nothing itself, but passes ``v``
 # to ``pull``. The two ``None`` belong to the other two arguments, which are not tensors.
 #
-# Where does the canal leak?
-# --------------------------
+# Where does water leak into the canal?
+# -------------------------------------
 #
 # We let water leak into the canal at two places, and measure with a little noise. No
 # water can leak *out*, so the leaks are the ``softplus`` of the parameters, which is
@@ -126,11 +127,11 @@ legend = above.legend(loc="upper right")
 # If the numbers have to change their type
 # ----------------------------------------
 #
-# *Expected float64 and got float32*, says the other library, or a gradient has only half
-# of the digits. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver
+# *Expected float64 and got float32*, says the other library, or only half of the digits of
+# a gradient are right. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver
 # computes in float64, and a model usually in float32. If the types differ, convert the
-# input of the solver, and convert its output back. ``y.to(x)`` has the dtype and the
-# device of ``x``, and so has the ``v`` that arrives:
+# input of the solver, and convert its output back. ``y.to(x)`` has the dtype and the device
+# of ``x``, and so has the ``v`` that arrives:
 
 
 class ByConversion(Function):
@@ -152,8 +153,8 @@ of_single = ByConversion.apply(single, solve_and_pull)
 print(of_single.dtype, slope_of_single.dtype)
 
 # %%
-# The other way: torch inside of SciPy or JAX
-# -------------------------------------------
+# The other way around: torch inside SciPy or JAX
+# -----------------------------------------------
 #
 # You can also make such a pair from a function in PyTorch, for a program in another
 # library. The pair takes and returns arrays. With v = 1 you can use it for
@@ -212,11 +213,10 @@ shared *= 10
 print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
 
 # %%
-# **The clone in backward.** If ``.grad`` is None, PyTorch may store the product there as
-# it is, and the next ``backward`` adds to it in place. If ``pull`` returns an array that
-# the other library still uses, this array would change. With the ``clone``, three
-# products of 2 add up to 6, and the array stays as it is. Without the ``clone`` the third
-# sum is 8:
+# **The clone in backward.** If ``.grad`` is None, PyTorch may store the product there as it
+# is, and the next ``backward`` adds to it in place. If ``pull`` returns an array that the
+# other library still uses, that array changes. With the ``clone``, three products of 2 add
+# up to 6, and the array stays as it is. Without the ``clone`` the third sum is 8:
 
 kept = np.full(n, 2.0)
 sums = {}

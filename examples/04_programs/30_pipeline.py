@@ -1,16 +1,15 @@
 r"""
 .. _cut-graphs:
 
-Two graphs cut by detach (pipeline stages)
-==========================================
+One graph cut in two by detach (pipeline stages)
+================================================
 
 Your network is too large for one machine, so its first half runs on one machine and its
 second half on another. The forward pass is easy, because the first machine can send the
-numbers that come out of the first half to the second machine. But the loss is known only
-at the far end, and no graph reaches through a cable. How does the first machine learn?
-The second machine sends one tensor back, the gradient of the loss with respect to the
-numbers that it was sent, and the first machine passes this tensor to ``backward`` as
-``v``.
+numbers that come out of the first half to the second machine. But the loss is known only at
+the far end, and no graph reaches through a cable. How does the first machine learn? The
+second machine sends back one tensor, which is the gradient of the loss with respect to the
+numbers that it received. The first machine passes this tensor to ``backward`` as ``v``.
 """
 
 # %%
@@ -24,9 +23,9 @@ numbers that it was sent, and the first machine passes this tensor to ``backward
 #
 #    \frac{\partial L}{\partial x}=J^\top\,\frac{\partial L}{\partial h},
 #
-# where :math:`J` is the :term:`Jacobian` of the first half alone. The second machine
-# knows the right factor. This factor, the :term:`upstream gradient`, has the shape of
-# ``h``. It is all that the first machine needs to know about the second half.
+# where :math:`J` is the :term:`Jacobian` of the first half alone. The second machine knows
+# the second factor. This factor, the :term:`upstream gradient`, has the shape of ``h``. It
+# is all that the first machine needs to know about the second half.
 #
 # Each half is an object with a network and an optimizer. The two halves exchange NumPy
 # arrays, which could be sent from one machine to another:
@@ -127,11 +126,11 @@ print(all(torch.allclose(a, b) for a, b in zip(in_two, whole, strict=True)))
 # Several micro-batches under way
 # -------------------------------
 #
-# While one machine works in this way, the other one waits. So a pipeline divides the
-# batch, and the front goes on to the next part while the back still computes with the
-# part before. Every part has its own ``h`` and ``cut``, and the gradients of the parts
-# add up in the weights. If the loss is a mean, multiply the mean of each part by the
-# part's share of the whole batch:
+# While one machine works in this way, the other one waits. So a pipeline divides the batch,
+# and the front goes on to the next part while the back is still working on the previous
+# one. Every part has its own ``h`` and ``cut``, and the gradients of the parts add up in
+# the weights. If the loss is a mean, multiply the mean of each part by the part's share of
+# the whole batch:
 
 for p in weights:
     p.grad = None

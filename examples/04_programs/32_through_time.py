@@ -77,8 +77,8 @@ title = ax.set_title("One factor for each step makes a straight line")
 # curve of ``s = 1.1`` bends. It ends at about 40, or between 17 and 64 with four other
 # seeds, whereas the straight line would have reached 14 000. The reason is the ``tanh``.
 # Its slope is at most 1, so it can only shrink ``v`` after the weights have stretched it.
-# With the other two sizes the state stays near 0, where the slope is 1. Without the
-# ``tanh`` the lengths are :math:`s^{100}`:
+# With the other two values of ``s`` the state stays near 0, where the slope is 1. Without
+# the ``tanh`` the lengths are :math:`s^{100}`:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):
@@ -90,10 +90,10 @@ for s in (0.9, 1.0, 1.1):
 # A network that cannot remember
 # ------------------------------
 #
-# Does this matter for training? We make the task from the beginning of the page. The
-# first of a hundred numbers is near +1 or near −1, and the other 99 are small noise.
-# After the last number the network has to say which of the two the first one was. We
-# train an ordinary ``nn.RNN``, whose weights start as a rotation times ``s``:
+# Does this matter for training? We build the task from the beginning of the page. The first
+# of a hundred numbers is near +1 or near −1, and the other 99 are small noise. After the
+# last number the network has to say which of the two the first one was. We train an
+# ordinary ``nn.RNN``, whose weights start as a rotation times ``s``:
 
 
 def sequences(count, generator):
@@ -132,17 +132,18 @@ for s, part in right.items():
 # training steps, all answers are right. The sequences, the optimizer and its learning
 # rate are the same for both. Only the product of the Jacobians at the start is different.
 #
-# What helps
-# ----------
+# What helps against a vanishing gradient
+# ---------------------------------------
 #
-# **A smaller learning rate, or a smaller v**, scales everything by one number. The
-# cotangent at the first state is still 3e-05 times as long as at the last state.
+# **A smaller learning rate, or a smaller v**, does not help, because it scales everything
+# by one number. The cotangent at the first state is still 3e-05 times as long as at the
+# last state.
 #
-# **A path on which each step adds something to v**, instead of multiplying v by a matrix.
-# If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is :math:`I+J`. If
-# :math:`J` is small, a hundred such Jacobians neither shrink nor stretch ``v`` by much.
-# We take a step function that is so weak that its product vanishes, and use it in both
-# ways. Here are the lengths that arrive at the first state:
+# **A path on which each step adds something to v**, instead of multiplying v by a matrix,
+# does help. If a step computes ``h + f(h)`` instead of ``f(h)``, its Jacobian is
+# :math:`I+J`. If :math:`J` is small, a hundred such Jacobians neither shrink nor stretch
+# ``v`` by much. We take a step function that is so weak that the product of its Jacobians
+# vanishes, and use it in both ways. Here are the lengths that arrive at the first state:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
@@ -154,13 +155,13 @@ print(f"f(h) {plain:.0f}, h + f(h) {added:.1f}")
 
 # %%
 # With ``f(h)`` the cotangent has vanished altogether. LSTM and GRU add to a memory that a
-# gate keeps, and each block of a Transformer is added to its input. The second form is
-# also a step of Euler's method for the differential equation :math:`dh/dt=f(h)`. Going
-# back through such steps, with one :term:`VJP` for each, is the discrete adjoint method
+# gate preserves, and each block of a Transformer is added to its input. The second form is
+# also a step of Euler's method for the differential equation :math:`dh/dt=f(h)`. Going back
+# through such steps, with one :term:`VJP` for each, is the discrete adjoint method
 # (:ref:`ode-adjoint`).
 #
-# Clipping
-# --------
+# Clipping a gradient that explodes
+# ---------------------------------
 #
 # ``clip_grad_norm_`` is called after ``backward``, on the gradients of the weights. If the
 # length of all of them together is above the limit, it divides all of them by one number,
@@ -189,7 +190,7 @@ print("too long:", bool(length > 1), " one ratio:", torch.allclose(ratio, 1 / le
 #
 # **Suddenly the gradient is NaN, or 0.** The largest number of float32 is 3e38, and the
 # smallest positive one is about 1e-45. With ``s = 3`` the product gets too large after 81
-# steps, or after 81 or 82 with other seeds. From there on it is infinite, and infinity
+# steps, and with other seeds after 81 or 82. From there on it is infinite, and infinity
 # minus infinity is NaN. With ``s = 0.3`` the product is exactly 0 after 87 steps. You get
 # zeros and not ``None``, without a warning:
 

@@ -63,12 +63,12 @@ print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0
 # Does freezing save memory?
 # --------------------------
 #
-# It depends on the place of the frozen part. If all layers from the input up to some
-# layer are frozen, there is nothing to differentiate in them, and no graph is made. But
-# in a *perceptual loss* a frozen network comes **after** a network that is trained: a
-# generator makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through
-# VGG to reach the generator, and VGG must keep the tensors that this backward pass needs.
-# We count the tensors that it keeps:
+# It depends on where the frozen part is. If all layers from the input up to some layer are
+# frozen, there is nothing to differentiate in them, and no graph is made. But in a
+# *perceptual loss* a frozen network comes **after** a network that is trained: a generator
+# makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through VGG to
+# reach the generator, and VGG must keep the tensors that this backward pass needs. We count
+# the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
 
@@ -105,8 +105,8 @@ print("generated, checkpointed", look(by_part, made))
 # - Checkpointing keeps only the input of VGG, and runs VGG a second time in the backward
 #   pass (:ref:`checkpointing`).
 #
-# Frozen in mid-training
-# ----------------------
+# Freezing in the middle of training
+# ----------------------------------
 #
 # A common plan is to train everything for some epochs and then freeze the first layers.
 # People find that these layers go on moving. The optimizer does not look at
@@ -163,22 +163,21 @@ print("weight_decay=0, hook after a step:", drift(1, weight_decay=0.0))
 print("AdamW, copied back:", drift(copy_back=3))
 
 # %%
-# AdamW has a weight decay of 0.01 unless you say otherwise, and this decay pulls every
-# row toward zero, whatever its gradient is. Without the decay the old rows stay, but
-# only if the hook was there from the first step on. Otherwise Adam's moments remember the
-# one gradient that the old rows had, and go on moving these rows. You can also copy the
+# AdamW has a weight decay of 0.01 unless you say otherwise, and this decay pulls every row
+# toward zero, whatever its gradient is. Without the decay the old rows stay where they are,
+# but only if the hook was there from the first step on. Otherwise Adam's moments remember
+# the one gradient that the old rows had, and go on moving these rows. You can also copy the
 # old rows back after each step. It is safest to use two tensors, one of which is a buffer
 # (:ref:`part-of-a-tensor`).
 #
 # Tied weights
 # ------------
 #
-# In many language models the embedding and the last layer are *one* tensor. Can you
-# freeze the one and train the other? You cannot as long as they are tied, because the
-# flag belongs to the tensor. A ``detach`` after the embedding removes only the part of
-# the gradient that comes through the embedding. All rows still get a gradient from the
-# head, and the embedding moves along with the head. So untie the two by copying one of
-# them:
+# In many language models the embedding and the last layer are *one* tensor. Can you freeze
+# the embedding and train the last layer? You cannot as long as they are tied, because the
+# flag belongs to the tensor. A ``detach`` after the embedding removes only the part of the
+# gradient that comes through the embedding. All rows still get a gradient from the head,
+# and the embedding moves along with the head. So untie the two by copying one of them:
 
 embedding, head = nn.Embedding(5, 2), nn.Linear(2, 5, bias=False)
 head.weight = embedding.weight
@@ -195,8 +194,8 @@ print("untied:", head.weight.requires_grad)
 # What to watch for
 # -----------------
 #
-# - **Dropout** in a frozen part still drops in training mode, so that its features are
-#   different at each call. ``eval()`` stops this, too.
+# - **Dropout** in a frozen part still drops in training mode, so its features are different
+#   at each call. ``eval()`` stops this, too.
 # - **An optimizer made before the freezing** still holds the parameters. This does no
 #   harm as long as their ``.grad`` is None. But if you thaw a layer, an optimizer that
 #   was made from only the trainable parameters does not hold the parameters of this
@@ -223,8 +222,8 @@ print(layer_norm)
 # .. dropdown:: How we checked this page
 #
 #    We check that the gradient through VGG is the same whether VGG is trained, frozen or
-#    checkpointed. We compare the movement of the rows that stay with zero, and the two
-#    lists of changes with an empty list.
+#    checkpointed. We check that the rows that should stay do not move, and that the two
+#    lists of changes are empty.
 
 g = [torch.autograd.grad(f(made).sum(), made)[0] for f in (vgg, frozen, by_part)]
 torch.testing.assert_close(g[1:], [g[0], g[0]])

@@ -16,8 +16,8 @@ pictures, with one map for each picture.
 # A network to ask
 # ----------------
 #
-# The pictures show a bright horizontal or vertical bar at a random place, with some noise.
-# So we know that a good map has to show the bar:
+# The pictures show a bright horizontal or vertical bar at a random position, with some
+# noise. So we know that a good map has to show the bar:
 
 import torch
 from torch import nn
@@ -89,13 +89,13 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 # ------------------------------------------------
 #
 # A map of the slopes at each pixel is often ragged. Grad-CAM (Selvaraju et al., 2017)
-# passes the same ``v``, but stops at the last feature maps ``A``. The gradient that
-# arrives there is averaged over the places, and says how much each feature map counts for
-# the class. Grad-CAM adds up the feature maps with these weights, and drops negative
-# values. If the feature maps are smaller than the picture, enlarge the result. We make
-# ``A`` a leaf, so that it does not matter whether the network is frozen. How much of the
-# result lies within two pixels of the bar, which is as far as one 5×5 window sees? This
-# region is at most five twelfths of the picture:
+# passes the same ``v``, but stops at the last feature maps ``A``. The gradient that arrives
+# there is averaged over the positions, and says how much each feature map counts for the
+# class. Grad-CAM adds up the feature maps with these weights, and drops negative values. If
+# the feature maps are smaller than the picture, enlarge the result. We make ``A`` a leaf,
+# so that it does not matter whether the network is frozen. How much of the result lies
+# within two pixels of the bar? A 5×5 window sees two pixels to each side. This region is at
+# most five twelfths of the picture:
 
 A = features(shown).detach().requires_grad_()  # also if the network is frozen
 (gradient,) = torch.autograd.grad(head(A), A, v)
@@ -122,8 +122,8 @@ title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-
 # score most. But it is ragged, and not dark in other places. Grad-CAM is one smooth
 # stripe.
 #
-# Both as functions
-# -----------------
+# Saliency and Grad-CAM as functions
+# ----------------------------------
 #
 # You can copy these two functions and use them for any number of classes and channels. The
 # model has to be in ``eval`` mode, and the pictures must have the dtype and the device of

@@ -17,8 +17,8 @@ gradient with respect to the input alone?
 # A trained network
 # -----------------
 #
-# Our network sorts points of the plane into two kinds, which lie on two arcs that reach
-# into each other. A point has two numbers, and there are two scores:
+# Our network sorts points in the plane into two classes, which lie on two interlocking
+# arcs. Each point has two coordinates, and the network returns two scores:
 
 import math
 
@@ -101,8 +101,8 @@ for name, way in ways.items():
 # The first three ways give the same gradient with respect to ``x``, and the weights get
 # none. Take the first for a single gradient. Take the second if you need ``.grad``, for
 # example for an optimizer. Take the third if the network will never be trained again. The
-# third way also saves memory, because tensors that only the gradients of the weights need
-# are not kept.
+# third way also saves memory, because PyTorch does not keep the tensors that are needed
+# only for the gradients of the weights.
 #
 # One step against the network: FGSM
 # ----------------------------------
@@ -132,10 +132,10 @@ for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items
         print(f"{way:9}{name:18} the class seen has {sure:.1f}")
 
 # %%
-# The first and the last are attacks, and the other two make the network surer than it
-# was. In the picture each line shows a point that has been moved uphill on the loss of
-# its class, from the dot to the free end. The border between the two classes is where the
-# color changes:
+# The first and the last line of the output are for attacks, and the other two moves make
+# the network surer than it was. In the picture each line shows a point that has been moved
+# uphill on the loss of its class, from the dot to the free end. The border between the two
+# classes is where the color changes:
 
 import matplotlib.pyplot as plt
 
@@ -161,7 +161,7 @@ title = ax.set_title("FGSM moves each point towards the border")
 # An image as the parameter
 # -------------------------
 #
-# In style transfer, in inversion, or to see what excites a unit, you train the input.
+# For style transfer, for inversion, or for seeing what excites a unit, you train the input.
 # Make the input a leaf, and pass only this leaf to the optimizer. If its entries have to
 # stay within limits, edit it in place under ``no_grad``. ``image = image.clamp(-1, 1)``
 # would make a new tensor, which is not a leaf, and the optimizer would go on with the old

@@ -4,13 +4,13 @@ r"""
 How do I get the gradient with respect to a token, when its id is an integer?
 =============================================================================
 
-A network reads short reviews of films and says whether a review is kind or not. Which
-word made the network say so? And which word would you have to exchange to make the
-network change its mind? Both questions ask for a gradient with respect to a word. But to
-the network a word is an integer, its id, and an integer has no gradient. The *vector*
-that the network looks up for the id does have a gradient. So look the vectors up yourself,
-make *them* a leaf, and pass them to the rest of the network. As with pictures, ``v`` has a
-1 at the class that you ask about.
+A network reads short reviews of films and says whether a review is kind or not. Which word
+made the network say so? And which word would you have to replace to make the network change
+its mind? Both questions ask for a gradient with respect to a word. But to the network a
+word is an integer, its id, and an integer has no gradient. The *vector* that the network
+looks up for the id does have a gradient. So look the vectors up yourself, make *them* a
+leaf, and pass them to the rest of the network. As with pictures, ``v`` has a 1 at the class
+that you ask about.
 """
 
 # %%
@@ -67,8 +67,8 @@ train(model, weight_decay=1.0)
 print("all right:", (model(every).argmax(1) == label).all().item())
 
 # %%
-# The vectors as leaves
-# ---------------------
+# The word vectors as leaves
+# --------------------------
 #
 # ``ids`` has the shape ``(B, T)``, the vectors ``e`` have the shape ``(B, T, d)``, and so
 # has their gradient. The scores have the shape ``(B, classes)``, and so has ``v``. Here
@@ -118,12 +118,12 @@ with embed.register_forward_hook(to_leaf):
 print(torch.equal(by_hook, gradient))
 
 # %%
-# Which word decided?
-# -------------------
+# Which word decided the answer?
+# ------------------------------
 #
 # Four numbers for each word are too many to look at. Usually people multiply the gradient
-# by the vector and add up the four products. This number uses the slope at the finished
-# review.
+# by the vector and add up the four products. This number uses only the slope at the review
+# itself.
 #
 # *Integrated gradients* (Sundararajan et al., 2017) are often used for the same purpose.
 # They average the slope over a straight path, here from a review of zero vectors to our
@@ -154,12 +154,12 @@ pullback.draw.bars(
 )
 
 # %%
-# *Film* and *was* contribute next to nothing. *Not* contributes most. Among the
-# integrated gradients *good* contributes nearly as much, because after a *not* it also
-# speaks for unkind. With seven other seeds *film* and *was* contributed next to nothing
-# as well, but it changed from seed to seed whether *not* or *good* had the larger
-# integrated gradient. The integrated gradients add up to the change of the score from the
-# zeros to the five words. The products of gradient and vector do not:
+# *Film* and *was* contribute next to nothing. *Not* contributes most. According to the
+# integrated gradients, *good* contributes nearly as much, because after a *not* it also
+# speaks for unkind. With seven other seeds *film* and *was* contributed next to nothing as
+# well, but it changed from seed to seed whether *not* or *good* had the larger integrated
+# gradient. The integrated gradients add up to the change of the score from the review of
+# zero vectors to our review. The products of gradient and vector do not:
 
 with torch.no_grad():
     gained = (head(e[:1]) - head(torch.zeros_like(e[:1])))[0] @ v[0]
@@ -168,14 +168,14 @@ print(f"integrated gradients  {attributed.sum():.1f}")
 print(f"gradient × vector     {at_the_end.sum():.1f}")
 
 # %%
-# Which word instead?
-# -------------------
+# Which other word would change the answer?
+# -----------------------------------------
 #
 # A lookup is a product of a one-hot row with the table W. With respect to *this row* the
-# gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each
-# word of the vocabulary at each place, which says how fast the score changes if a little of
-# that word is mixed in. Subtract the number of the current word, and you get an estimate of
-# how an exchange would change the score, for every place and every word, from one backward
+# gradient is ``gradient @ W.T``, of shape ``(B, T, words)``. It has a number for each word
+# of the vocabulary at each place, which says how fast the score changes if a little of that
+# word is mixed in. Subtract the number of the current word, and you get an estimate of how
+# a replacement would change the score, for every place and every word, from one backward
 # pass (HotFlip, Ebrahimi et al., 2018):
 
 W = embed.weight.detach()
@@ -184,8 +184,8 @@ estimate = by_word - by_word.gather(2, ids[..., None])
 print(tuple(estimate.shape))
 
 # %%
-# We look for the exchange that lowers the score of *unkind* most in the first review, and
-# then try it:
+# We look for the replacement that lowers the score of *unkind* most in the first review,
+# and then try it:
 
 place, new = divmod(estimate[0].argmin().item(), len(words))
 exchanged = texts[0].split()
@@ -194,9 +194,9 @@ now = model(encode(" ".join(exchanged))).argmax(1).item()
 print(" ".join(exchanged), "-> kind" if now else "-> unkind")
 
 # %%
-# This exchange has changed the network's mind. But the estimate is only a slope, and the
+# This replacement has changed the network's mind. But the estimate is only a slope, and the
 # vectors of two words may be far apart. So take the best few candidates, and try them in
-# the model. Here are all eleven words at the third place, estimated and tried:
+# the model. Here are all eleven words at the third position, estimated and tried:
 
 
 def at_third_place(embed, head, ids, v):
@@ -248,8 +248,8 @@ print(torch.equal(by_row[1, 2], by_row[1, 3]), torch.equal(by_row[0, 3], by_row[
 # **A network that is too sure.** We have trained with a strong ``weight_decay`` for a
 # reason. Without weight decay the network goes on making its scores larger, until most of
 # the ``tanh`` are nearly flat. Then the slope at a review says little about a step that is
-# as large as an exchange of words. Here is how well the estimates at the third place agree
-# with the trials, as a correlation over all reviews, for both networks:
+# as large as the replacement of a word. Here is how well the estimates at the third
+# position agree with the trials, as a correlation over all reviews, for both networks:
 
 
 def agreement(embed, head):
@@ -294,13 +294,13 @@ for table in (embed, frozen):
 # %%
 # .. admonition:: Try it
 #
-#    In the second review, *plot is very very dull*, look for the exchange that the estimate
-#    ranks highest. Would you have chosen the same exchange, and does it change the
-#    network's mind?
+#    In the second review, *plot is very very dull*, look for the replacement that the
+#    estimate ranks highest. Would you have chosen the same replacement, and does it change
+#    the network's mind?
 #
 # .. dropdown:: Answer
 #
-#    We try the exchange:
+#    We try the replacement:
 
 place, new = divmod(estimate[1].argmin().item(), len(words))
 exchanged = texts[1].split()

@@ -66,9 +66,9 @@ def slope(x):
 # Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
 # *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
 # 2014). *PGD* takes twenty smaller steps, and after each step pushes the picture back into
-# the box of size epsilon around the original (Madry et al., 2017). Both go *up* the loss of
-# the label that the network gives now. If you want a particular wrong label, go down the
-# loss of that label:
+# the box of size epsilon around the original (Madry et al., 2017). Both *increase* the loss
+# of the label that the network gives now. If you want a particular wrong label, decrease
+# the loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -149,13 +149,13 @@ for quantised in (
 
 # %%
 # **The attack trains the network.** ``loss.backward()`` also fills the ``.grad`` of every
-# weight that is not frozen, and the next training step uses it, unless ``zero_grad``
-# comes first. Frozen weights get no gradient, and PyTorch does not even compute one. If
-# the weights have to stay trainable, as in adversarial training, ``autograd.grad`` with
-# respect to the picture leaves their ``.grad`` alone. During such training, attack in
-# ``eval()`` mode, so that the averages of BatchNorm do not move, and then train on
+# weight that is not frozen, and the next training step uses it, unless ``zero_grad`` comes
+# first. Frozen weights get no gradient, and PyTorch does not even compute one. If the
+# weights have to stay trainable, as in adversarial training, ``autograd.grad`` with respect
+# to the picture leaves their ``.grad`` alone. During such training, attack in ``eval()``
+# mode, so that the running averages of BatchNorm do not change, and then train on
 # ``x.detach()``. We print the ``.grad`` of the frozen weights, and then the ``.grad`` of
-# trainable weights after a call of ``slope``:
+# trainable weights after a call to ``slope``:
 
 print({p.grad for p in model.parameters()})
 model.requires_grad_(True)
@@ -190,7 +190,7 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# The flag hides the reason. The *target* has a graph, since the style picture requires a
+# This flag hides the reason. The *target* has a graph, since the style picture requires a
 # gradient. If the weights of ``features`` were not frozen, they would give the target a
 # graph as well. Each ``backward`` also goes back through this graph, and the first one
 # frees it. With ``retain_graph=True`` the program runs, but it does unnecessary work for a

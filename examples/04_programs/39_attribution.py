@@ -7,7 +7,7 @@ Which pixels decided? Attribution maps, and a logo that gave the answer away
 Your network sorts photographs nearly without a mistake, but it fails on the first day of
 real use. What has it been looking at? An *attribution map* shows how much each pixel
 contributes to the score of one class. Gradient times input, integrated gradients and
-Grad-CAM all begin with the same line, ``scores.backward(v)`` or its sister
+Grad-CAM all begin with the same line, ``scores.backward(v)`` or the corresponding call to
 ``autograd.grad``. In this line ``v`` has a 1 at the class that you ask about and 0 at the
 others, for every picture of the batch.
 """
@@ -17,9 +17,9 @@ others, for every picture of the batch.
 # -----------------
 #
 # The photographs show a ring or a cross somewhere on a noisy background. Two people took
-# them. The one who photographed the crosses has a logo of four short bars, which is in
-# the lower right corner of each picture of a cross. We make such pictures, and choose for
-# rings and for crosses which share of the pictures has the logo:
+# them. The one who photographed the crosses has a logo of four short bars, which is in the
+# lower right corner of each picture of a cross. We make such pictures, and choose for rings
+# and for crosses what share of the pictures has the logo:
 
 import copy
 
@@ -196,10 +196,10 @@ for name, part in before.items():
 #   the picture is faded in from black, and multiply it by the picture. Then the entries
 #   add up to the change of the score from the black picture to the whole one, as we are
 #   about to see.
-# - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the
-#   pixels. It averages the slope of each map over its places, and adds the maps with
-#   these weights. Its map is coarser, because the feature maps are coarser, with half as
-#   many pixels in each direction here.
+# - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the pixels.
+#   It averages the slope of each feature map over its places, and adds up the feature maps
+#   with these weights. The result is coarser, because the feature maps are coarser, with
+#   half as many pixels in each direction here.
 #
 # Do the parts add up?
 # --------------------
@@ -268,7 +268,7 @@ for seed in range(6):
 # %%
 # One of the six, number 1, does not depend on the logo. It is right about every cross
 # without the logo. About a fifth of its map is in the corner, which is not far above an
-# eighth, the corner's share of the area. So a logo in the pictures does not say that
+# eighth, the corner's share of the area. So a logo in the pictures does not mean that
 # *your* network has read it, and the map of one network says nothing about the next.
 #
 # One score, or a difference of two?
@@ -329,8 +329,8 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # the layer after the hook works in place, as ``nn.ReLU(inplace=True)`` does, read
 # :ref:`module-hook-relu` first.
 #
-# In Captum
-# ---------
+# What these maps are called in Captum
+# ------------------------------------
 #
 # The library Captum has these maps under the following names. We do not use Captum here,
 # but have read its sources, in November 2026. In Captum ``target`` is the class, and
@@ -352,10 +352,10 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # What to watch for
 # -----------------
 #
-# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures of
-# the batch, and a map contains parts of other pictures. With Dropout in ``train()`` each
-# call draws a different mask. So you get a different map each time, and the maps from one
-# call of ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
+# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures of the
+# batch, and a map contains parts of other pictures. With Dropout in ``train()`` each call
+# draws a different mask. So you get a different map each time, and the maps from one call
+# to ``explain`` belong to different masks. Call ``model.eval()`` first, as we did
 # (:ref:`mixing-samples`).
 #
 # **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in

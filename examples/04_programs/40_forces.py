@@ -29,9 +29,9 @@ batch. So with a loop, twice as many molecules take about four times as long.
 # ------------------------
 #
 # Atoms that are far apart attract each other weakly, and atoms that are too close repel
-# each other strongly. Here is the classical Lennard-Jones formula for their energy. We
-# have chosen the units so that the energy of two atoms is lowest at the distance 1, where
-# it is −1:
+# each other strongly. Here is the classical Lennard-Jones formula for their energy. We have
+# chosen the units so that the energy of two atoms is lowest at a distance of 1, where it is
+# −1:
 #
 # .. math::
 #
@@ -89,15 +89,15 @@ print(torch.allclose(by_sum, force), torch.allclose(-torch.stack(one_by_one), fo
 print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# If the forces of your own network do not cancel, its energy depends on the place of the
-# molecule in space, and not only on the distances between its atoms.
+# If the forces from your own network do not cancel, its energy depends on the position of
+# the molecule in space, and not only on the distances between its atoms.
 #
-# Downhill
-# --------
+# Following the forces downhill
+# -----------------------------
 #
-# Now we follow the forces, all five molecules at once, and see where they end. Four atoms
-# can all touch one another, like four balls in a heap. There are six pairs, each with the
-# energy −1. Will the atoms find this arrangement?
+# Now we let all five molecules follow their forces, and see where they end up. Four atoms
+# can all touch one another, like four balls in a heap. There are six pairs, each with an
+# energy of −1. Will the atoms find this arrangement?
 
 path = []
 with torch.no_grad():
@@ -149,7 +149,7 @@ except RuntimeError as error:
 
 # %%
 # Without the flag, a loss that contains only forces raises an error, as here. If you add
-# such a loss to a loss of energies, there is no error, and the network learns nothing from
+# such a loss to a loss on energies, there is no error, but the network learns nothing from
 # the forces. With the flag, the training finds the stiffness. The forces in ``seen`` belong
 # to a stiffness of 2.5:
 
@@ -166,8 +166,8 @@ print(f"{stiffness.item():.2f}")
 # With ``inputs=[stiffness]`` only the stiffness gets a gradient. Otherwise the ``.grad``
 # of the positions would be filled, too.
 #
-# Surface normals are the same program
-# ------------------------------------
+# Surface normals with the same program
+# -------------------------------------
 #
 # A surface given as :math:`g(p)=0`, for example by a network for signed distances, has
 # the normal :math:`\nabla g`, scaled to length 1. There is one number for each point, and
@@ -186,10 +186,11 @@ print(tuple(normal.shape))
 # -----------------
 #
 # **Validation under no_grad.** Under ``no_grad`` you cannot compute the forces, because the
-# energy has no graph. Turn recording on around the energy. Under ``inference_mode`` this is
-# not enough (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under
-# ``inference_mode``, and the validation inside ``fit`` does not. Here is the message under
-# ``no_grad``, and the shape of the gradient with recording turned on:
+# energy has no graph. Turn recording on around the computation of the energy. Under
+# ``inference_mode`` this is not enough (:ref:`no-grad-detach`). Lightning's
+# ``trainer.validate`` runs under ``inference_mode``, and the validation inside ``fit`` does
+# not. Here is the message under ``no_grad``, and the shape of the gradient with recording
+# turned on:
 
 with torch.no_grad():
     try:
@@ -210,10 +211,10 @@ with torch.no_grad():
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 
 # %%
-# **An atom and itself.** Many programs compute the distances of all pairs and mask the
-# diagonal afterwards. But :math:`r=\sqrt{r^2}` has an infinite slope at zero, and 0 times
-# infinity is NaN, so the mask comes too late (:ref:`masked-nan`). Choose the pairs first,
-# as our ``energy`` does:
+# **The distance from an atom to itself.** Many programs compute the distances of all pairs
+# and mask the diagonal afterwards. But :math:`r=\sqrt{r^2}` has an infinite slope at zero,
+# and 0 times infinity is NaN, so the mask comes too late (:ref:`masked-nan`). Choose the
+# pairs first, as our ``energy`` does:
 
 p = torch.zeros(2, 3, requires_grad=True)
 distance = ((p[:, None] - p[None]) ** 2).sum(-1).sqrt()
@@ -248,8 +249,8 @@ print(f"{lowest:.1f}")
 # .. dropdown:: How we checked this page
 #
 #    We compare the forces of each molecule with the forces that it has alone, and with a
-#    difference quotient of the energy. We compare the normals with their formula, along
-#    :math:`p/\text{scale}^2`.
+#    difference quotient of the energy. We compare the normals with their formula, which is
+#    :math:`p/\text{scale}^2`, scaled to length 1.
 
 torch.testing.assert_close(by_sum, force)
 torch.testing.assert_close(-torch.stack(one_by_one), force)

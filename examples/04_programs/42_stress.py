@@ -31,7 +31,8 @@ is all ones.
 #
 # :math:`\sigma` is the stress, and :math:`V` the volume. Our energy is a pair potential.
 # Two atoms attract each other if their distance is above 1, and repel each other if it is
-# below 1. Each atom also sees the copies of the atoms in the 26 boxes around its own:
+# below 1. Each atom also interacts with the copies of the atoms in the 26 boxes around its
+# own:
 
 import torch
 
@@ -87,7 +88,7 @@ print(stress[0].numpy().round(3))
 #
 # The *pressure* is minus a third of the trace. It is positive if the crystal pushes
 # outward. At their current size both crystals pull inward. If we squeeze them to nine
-# tenths of their length, they push outward:
+# tenths of this size, they push outward:
 
 
 def pressure(R, cell):
@@ -217,15 +218,16 @@ print("molecule", agree[0], " crystal", agree[1])
 # %%
 # .. admonition:: Try it
 #
-#    The two crystals have come to rest above. What are the largest force and the largest
-#    entry of the stress then, to two digits? And can a crystal have a stress if there is
-#    no force on any atom?
+#    Earlier on this page, the two crystals came to rest. What are the largest force and the
+#    largest entry of the stress then, to two decimal places? And can a crystal have a
+#    stress if there is no force on any atom?
 #
 # .. dropdown:: Answer
 #
-#    At rest both are zero to two digits. And a crystal can have a stress without forces.
-#    Put a single atom into a cube with edges of 1.2. Its copies pull at the atom equally
-#    from all sides, so it stays where it is, but the crystal still pulls at its box:
+#    At rest both are zero to two decimal places. And a crystal can have a stress without
+#    forces. Put a single atom into a cube with edges of 1.2. Its copies pull at the atom
+#    equally from all sides, so it stays where it is, but the crystal still pulls at its
+#    box:
 
 at_rest = forces_and_stress(energy, atoms_at_rest, cell_at_rest)
 print("at rest", *(f"{part.abs().max():.2f}" for part in at_rest))
@@ -268,8 +270,8 @@ assert alone[0].abs().max() < 1e-9 < 1 < alone[1].abs().max()
 # %%
 # **Next:** To compute forces alone, and to train on them, read :ref:`forces`. For the
 # message about the strain that was not used, read :ref:`grad-is-none`. :ref:`masked-nan`
-# explains why ``torch.where`` stands twice in the energy, and what an atom's distance to
-# itself does without it.
+# explains why ``torch.where`` appears twice in the energy, and what goes wrong without it
+# at an atom's distance to itself.
 #
 # .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
 #    gradient of a crystal; relax a cell with autograd

@@ -106,9 +106,9 @@ for step in range(600):
         print(f"step {step:3}  loss {loss.item():.5f}")
 
 # %%
-# The network has found the sine, from the equation alone. A small loss does not prove
-# this. On the interval from 0 to 12 instead of 4, the same program also ends with a small
-# loss, of 0.02, but at a curve that begins like the sine and then dies out. So train on a
+# The network has found the sine, from the equation alone. A small loss does not prove this.
+# On the interval from 0 to 12 instead of 4, the same program also ends with a small loss,
+# of 0.02, but at a curve that begins like the sine and then goes to zero. So train on a
 # long interval in pieces. The plot compares our network with the sine:
 
 import matplotlib.pyplot as plt
@@ -123,8 +123,8 @@ right.set_xlabel("step")
 title = figure.suptitle("A network that solves u'' + u = 0, and its loss")
 
 # %%
-# The wrong activation
-# --------------------
+# An activation whose second derivative is zero
+# ---------------------------------------------
 #
 # Many people write such a network with ReLU, because they use it everywhere. There is no
 # error, but the network does not learn the solution.
@@ -133,7 +133,7 @@ title = figure.suptitle("A network that solves u'' + u = 0, and its loss")
 #    :for: the bend of a ReLU
 #    :wrong: slope: This is the slope, which is the same along a piece. The second
 #          derivative says how fast the slope changes.;
-#       sine: So it is for the sine that we want, at its top.
+#       sine: This is the second derivative of the sine that we want, at its top.
 #
 #    A network of ReLUs is made of straight pieces. What is its second derivative at a
 #    point inside a piece?
@@ -183,13 +183,13 @@ for name, found in learned.items():
 # More than one input
 # -------------------
 #
-# Other equations have two inputs, such as ``x`` and ``y`` in the plane, or a place and a
+# Other equations have two inputs, such as ``x`` and ``y`` in the plane, or a position and a
 # time. If you keep them in two tensors of shape ``(N, 1)``, one call gives both first
 # derivatives. Here :math:`u=x^2y^3` stands in for a network, so that you can check the
 # numbers. For a smooth u the order of a mixed derivative does not matter:
-# :math:`u_{xy}=u_{yx}`. If a derivative no longer depends on an input, as :math:`u_x`
-# does not depend on ``y`` for a sum like :math:`x^2+y^3`, pass
-# ``materialize_grads=True``, and you get zeros for this input.
+# :math:`u_{xy}=u_{yx}`. If a derivative no longer depends on an input, as :math:`u_x` does
+# not depend on ``y`` for a sum like :math:`x^2+y^3`, pass ``materialize_grads=True``, and
+# you get zeros for this input.
 
 x = torch.tensor([[1.0], [3.0]], requires_grad=True)
 y = torch.tensor([[2.0], [1.0]], requires_grad=True)
@@ -243,8 +243,9 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **Two unknowns in one output.** If the network returns :math:`u` and :math:`w` as two
 #   columns, a ``v`` of ones gives the derivative of :math:`u+w`. Take one column at a time,
 #   ``out[:, k].sum()``.
-# - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
-#   not used. Ask for the gradient with respect to ``inputs``, and take its column.
+# - **A column that you cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the
+#   network has not used. Ask for the gradient with respect to ``inputs``, and take its
+#   column.
 #
 # People say that ones add up the outputs. More precisely, ones add up each *column* of
 # the :term:`Jacobian`. The result has the shape of ``t``, with one number for each point,

@@ -4,18 +4,18 @@ r"""
 Equations whose coefficient varies, d/dx (k(x) du/dx)
 =====================================================
 
-A wall has insulation on the outside and brick on the inside. How warm is it at each
-depth? The equation for the temperature has a conductivity ``k(x)`` that is different at
-each place, and this conductivity stands *inside* a derivative. People who train a network
-on such an equation often move the conductivity out of the derivative, because pages about
-constant coefficients show ``k * u_xx``. There is no error, the loss falls to zero, and
-the result is the temperature of a different wall. With ``torch.autograd.grad`` the right
-and the wrong equation differ only in the ``v`` that you pass.
+A wall has insulation on the outside and brick on the inside. How warm is it at each depth?
+The equation for the temperature has a conductivity ``k(x)`` that is different at each
+place, and this conductivity is *inside* a derivative. People who train a network on such an
+equation often move the conductivity out of the derivative, because pages about constant
+coefficients show ``k * u_xx``. There is no error, the loss falls to zero, and the result is
+the temperature of a different wall. With ``torch.autograd.grad`` the right and the wrong
+equation differ only in the ``v`` that you pass.
 """
 
 # %%
-# A wall
-# ------
+# The heat that flows through a wall
+# ----------------------------------
 #
 # At each place the flow of heat is, except for its sign, the conductivity times the slope
 # of the temperature, :math:`k\,u'`. If there is no heater, as much heat flows out of each
@@ -55,8 +55,8 @@ def residual(u, k, x, f=0.0):
 # (:ref:`ones`). Autograd knows the product rule, and ``k`` may be any smooth function of
 # ``x`` that is written in PyTorch, so there is no :math:`k'` to work out by hand.
 #
-# Three right ways and a wrong one
-# --------------------------------
+# Three right ways to differentiate the flow, and a wrong one
+# -----------------------------------------------------------
 #
 # Before we train anything, let us look at a ``u`` that we can differentiate in our heads,
 # :math:`u=x^3` with :math:`k=x^2`. The flow is :math:`3x^4`, and its derivative is
@@ -79,10 +79,10 @@ print("k as v, second", k_outside.flatten().tolist())
 print("k as v, first ", derivative(flow, x).flatten().tolist())
 
 # %%
-# The third line of the output is :math:`k\,u''=6x^3`, without the term :math:`k'u'`.
-# ``v`` multiplies the *finished* derivative, point by point. It stands outside the
-# derivative, and is never differentiated in this call. So if you pass ``k`` as ``v`` to
-# the call for the second derivative, you have moved ``k`` out.
+# The third line of the output is :math:`k\,u''=6x^3`, without the term :math:`k'u'`. ``v``
+# multiplies the *finished* derivative, point by point. It is outside the derivative, and is
+# never differentiated in this call. So if you pass ``k`` as ``v`` to the call for the
+# second derivative, you have moved ``k`` out.
 #
 # For the last line of the output, we also pass ``k`` as ``v``, but to the call for the
 # *first* derivative, where ``k`` belongs outside: :math:`k\,u'` is the flow. Then we
@@ -128,11 +128,11 @@ for name, u, loss in (("right", right, right_loss), ("k outside", wrong, wrong_l
     print(f"{name:10} loss below 0.01: {loss < 0.01}  u(1/2) = {u(middle).item():.2f}")
 
 # %%
-# Both losses are small. But with ``k`` outside, the middle of the wall is exactly as warm
-# as the mean of both ends. The reason is that you can divide :math:`k\,u''=0` by ``k``,
-# and then the equation no longer depends on the wall. Its only solution is a straight
-# line. Here are both solutions, with the exact solution, which is proportional to
-# :math:`\int 1/k` for a wall without a heater:
+# Both losses are small. But with ``k`` outside, the temperature in the middle of the wall
+# is exactly the mean of the temperatures at both ends. The reason is that you can divide
+# :math:`k\,u''=0` by ``k``, and then the equation no longer depends on the wall. Its only
+# solution is a straight line. Here are both solutions, with the exact solution, which is
+# proportional to :math:`\int 1/k` for a wall without a heater:
 
 import matplotlib.pyplot as plt
 
@@ -175,15 +175,15 @@ looked_up, loss = train(lambda u, x: residual(u, table, x).square().mean())
 print(f"loss below 0.01: {loss < 0.01}  u(1/2) = {looked_up(middle).item():.2f}")
 
 # %%
-# The result is the straight line again. On each side of the step ``k`` is constant, so at
+# The result is the straight line again. On each side of the jump ``k`` is constant, so at
 # each of the points autograd returns :math:`k'=0`, and :math:`(k\,u')'` becomes
-# :math:`k\,u''`. Only the step makes a difference, and no point lies there. More points
+# :math:`k\,u''`. Only the jump makes a difference, and no point lies there. More points
 # would not help.
 #
-# The cure is not to differentiate ``k``. Of all temperatures with the right values at
+# The cure is not to differentiate ``k``. Of all temperature curves with the right values at
 # both ends, the one that obeys the equation has the smallest *energy*,
-# :math:`\int\tfrac12k\,u'^2-f\,u`. The energy contains only the first derivative, and
-# ``k`` is a factor in it:
+# :math:`\int\tfrac12k\,u'^2-f\,u`. The energy contains only the first derivative, and ``k``
+# is a factor in it:
 
 
 def energy(u, k, x, f=0.0):
@@ -256,9 +256,9 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 #   copy of the points, or under ``no_grad``, it has no graph that leads to ``x``, and
 #   ``derivative(k * u_x, x)`` gives :math:`k\,u''` again. In this case
 #   ``k.requires_grad`` is False, unless ``k`` has its own weights.
-# - **A k without a heater, from temperatures alone**, can be found only up to a factor. If
-#   all of ``k`` is multiplied by one number and ``f`` is 0, no temperature changes. You
-#   still find a wall, but which wall you find depends on the start.
+# - **Finding k without a heater**, from temperatures alone, is possible only up to a
+#   factor. If all of ``k`` is multiplied by one number and ``f`` is 0, no temperature
+#   changes. You still find a wall, but which wall you find depends on the start.
 # - **More dimensions.** :math:`\nabla\cdot(k\nabla u)` is the sum of the derivatives of the
 #   components of the flow, each with respect to its own coordinate: one product for each
 #   component, as in the Laplacian of :ref:`pinn`. A ``v`` of ones over all components at
@@ -268,9 +268,9 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 #
 # .. admonition:: Try it
 #
-#    Put a heater into the wall of the network, with ``f=1.0``. The points in the brick
-#    become warmer, and some may become warmer than the inside. Which of the lines has to
-#    change?
+#    Put a heater into the wall whose temperature the network learns, with ``f=1.0``. The
+#    points in the brick become warmer, and some may become warmer than the inside. Which
+#    line of the program has to change?
 #
 # .. dropdown:: Answer
 #

@@ -4,10 +4,10 @@ r"""
 Learning from rewards (REINFORCE)
 =================================
 
-You stand before a row of four levers. They do not all pay the same amount, and you don't
-know which one pays best. You pull a lever, you are paid, and you want to pull the good
-levers more often. A program that learns this way has a *policy*, a probability for each
-lever, and it would like to follow the gradient of the average pay. But the pay has no
+You are standing in front of a row of four levers. They do not all pay the same amount, and
+you don't know which one pays best. You pull a lever, you are paid, and you want to pull the
+good levers more often. A program that learns this way has a *policy*, a probability for
+each lever, and it would like to follow the gradient of the average pay. But the pay has no
 derivative. It comes from a machine, after a random draw, and no graph leads through the
 machine or the draw. Still, one line gives you the gradient of the average pay. If you use
 an optimizer, this line needs a *minus*, because ``optimizer.step()`` makes the loss
@@ -25,8 +25,8 @@ Without the minus there is no error, and the program learns to pull the lever th
 """
 
 # %%
-# Pull first, then ask
-# --------------------
+# A gradient from a thousand pulls
+# --------------------------------
 #
 # Here are the levers. The policy starts with equal probabilities, and pulls a thousand
 # times:

@@ -14,10 +14,10 @@ this matrix, and each product is one more ``backward`` with a ``v``.
 # %%
 # A cart stands on a rail and carries a pole. The policy looks at four numbers, which are
 # the position of the cart, the angle of the pole, and the two velocities. It pushes the
-# cart to the left or to the right with a strength that it draws from a normal
-# distribution. An episode ends when the pole is tilted too far, and the reward is the
-# number of steps until then. This page simulates 64 carts at once, in a few lines of
-# torch:
+# cart to the left or to the right with a strength that it draws from a normal distribution.
+# An episode ends when the pole is tilted too far or the cart leaves the rail, and the
+# reward is the number of steps until then. This page simulates 64 carts at once, in a few
+# lines of torch:
 
 import torch
 from torch import nn
@@ -59,8 +59,9 @@ class Policy(nn.Module):
 
 # %%
 # How much better than the others was an action? The return of an action is the number of
-# steps that followed, in which later steps count a little less. The advantage is this
-# return minus the mean return of all carts at the same time:
+# steps that followed, with later steps counting a little less. The advantage is this return
+# minus the mean return, at the same time step, of all carts whose episodes are still
+# running:
 
 
 def advantages(alive, discount=0.98):
@@ -76,11 +77,12 @@ def advantages(alive, discount=0.98):
 # ----------------
 #
 # The new policy should gain as much as possible, while its KL divergence from the old
-# policy, averaged over the states, stays below ``limit``. Near the old weights, the gain
-# is :math:`g\cdot d` for a step :math:`d`, with the policy gradient :math:`g`. At the old
-# weights the divergence is 0 and cannot be smaller, so its slope is 0. For a small step
-# it is :math:`\tfrac12\,d^\top F d`, where :math:`F` is its :term:`Hessian`. The best
-# step has the direction :math:`F^{-1}g`, and its length follows from the limit.
+# policy, averaged over the states, stays below ``limit``. Near the old weights, a small
+# step :math:`d` changes the gain by approximately :math:`g\cdot d`, where :math:`g` is the
+# policy gradient. At the old weights the divergence is 0 and cannot be smaller, so its
+# slope is 0. After a small step the divergence is approximately
+# :math:`\tfrac12\,d^\top F d`, where :math:`F` is the :term:`Hessian` of the divergence.
+# The best step has the direction :math:`F^{-1}g`, and its length follows from the limit.
 #
 # With 98 weights :math:`F` has 9604 entries, and with a million weights it has 10¹². The
 # method of conjugate gradients solves :math:`F d=g` without these entries. It only asks,
@@ -103,7 +105,8 @@ def conjugate_gradient(product, b, steps=10):
 
 
 # %%
-# Here is the function that makes the step. This page is about two lines of ``product``:
+# Here is the function that makes the step. The line that this page is about is in
+# ``product``:
 
 
 def flat(tensors):
@@ -176,7 +179,7 @@ policy, lengths, halvings = train(trpo_step)
 
 # %%
 # For comparison we train a second policy with the plain gradient. With ``solves=1`` the
-# conjugate gradients stop after the first product, and the step has the direction of
+# conjugate gradient method stops after the first product, and the step has the direction of
 # :math:`g`. Its length still follows from the same limit:
 
 from functools import partial
@@ -195,9 +198,9 @@ title = ax.set_title("Both learn to balance, TRPO in fewer rounds")
 
 # %%
 # Both policies begin at about 26 steps, and both reach nearly 100 steps, where the episodes
-# are cut off. The steps of both change the policy by the same amount. The steps of TRPO go
-# further along directions that hardly change the policy, and less far along directions that
-# change it a lot, and so they gain more:
+# are cut off. The updates of both change the policy by the same amount. The updates of TRPO
+# go further along directions that hardly change the policy, and less far along directions
+# that change it a lot, and so they gain more:
 
 print(f"at first: {lengths[0]:.0f} and {plain[0]:.0f} steps")
 print("TRPO above 95 by round 10:", max(lengths[:10]) > 95)
@@ -213,15 +216,15 @@ print("plain above 95 by round 10:", max(plain[:10]) > 95)
 #
 #    Fv = torch.autograd.grad(gradient, weights, v, retain_graph=True)
 #
-# The first ``grad``, with ``create_graph=True``, has made ``gradient``: 98 numbers, one
-# for each weight, and a graph of how they were computed. These 98 numbers are the output
-# ``y`` of the second call. Their :term:`Jacobian` is the table of second derivatives,
-# which is :math:`F`. **v is a direction in the space of the weights**, with one entry for
-# each weight. It comes from the conjugate gradients, which choose a new one after each
+# The first ``grad``, with ``create_graph=True``, has made ``gradient``: 98 numbers, one for
+# each weight, and a graph of how they were computed. These 98 numbers are the output ``y``
+# of the second call. Their :term:`Jacobian` is the table of second derivatives, which is
+# :math:`F`. **v is a direction in the space of the weights**, with one entry for each
+# weight. It comes from the conjugate gradient method, which chooses a new one after each
 # answer. The answer :math:`v^\top F` is the same as :math:`Fv`, since :math:`F` is
-# symmetric, and it says how fast the gradient of the divergence changes if the weights
-# move along ``v``. This is a :term:`Hessian-vector product`, which
-# :ref:`second-derivatives` explains step by step.
+# symmetric, and it says how fast the gradient of the divergence changes if the weights move
+# along ``v``. This is a :term:`Hessian-vector product`, which :ref:`second-derivatives`
+# explains step by step.
 #
 # This product has a surprising property. The old and the new policy are the same at this
 # point. So the divergence is 0, and its gradient is 0 as well, in every entry. But the
@@ -310,9 +313,9 @@ print("F v is zero:", bool(flat(lost).abs().max() < 1e-12))
 # %%
 # **create_graph and retain_graph.** The gradient of the divergence needs
 # ``create_graph=True``. Otherwise it has no graph, and you cannot differentiate it. The
-# conjugate gradients take about ten products from one graph, so each call of ``product``
-# has to keep this graph, with ``retain_graph=True``. Here are the errors without one of
-# the flags:
+# conjugate gradient method takes up to ten products from one graph, so each call of
+# ``product`` has to keep this graph, with ``retain_graph=True``. Here are the errors
+# without one of the flags:
 
 with torch.no_grad():
     old = fresh(states)
@@ -326,12 +329,12 @@ for create in (False, True):
         print(f"{create!s:5}", str(error)[:29], "…")
 
 # %%
-# **The place.** At the old weights :math:`F` has no negative eigenvalue, up to rounding.
-# There it is the Fisher matrix :math:`J^\top MJ`, where :math:`J` is the Jacobian of the
-# policy's mean and log-spread, and :math:`M` is the Hessian of the divergence with
-# respect to these two. The second derivatives of the network itself do not appear in it.
-# So you may use a network of ReLUs here, though not in a :ref:`differential equation
-# <pinn>`. Away from the old weights the Hessian of the same divergence may have negative
+# **Where F is computed.** At the old weights :math:`F` has no negative eigenvalue, up to
+# rounding. There it is the Fisher matrix :math:`J^\top MJ`, where :math:`J` is the Jacobian
+# of the policy's mean and log-spread, and :math:`M` is the Hessian of the divergence with
+# respect to these two. The second derivatives of the network itself do not appear in it. So
+# you may use a network of ReLUs here, though not in a :ref:`differential equation <pinn>`.
+# Away from the old weights the Hessian of the same divergence may have negative
 # eigenvalues. Then :math:`d^\top Fd` can be negative, and its root is NaN. So begin every
 # step with a new ``old``. We print whether the smallest eigenvalue is at least 0, up to
 # rounding, at the old weights and at other weights:
@@ -354,7 +357,7 @@ print(bool(size.min() > -1e-9), bool(away.min() > -1e-9))
 #      ``create_graph=True``, and the second differentiates this gradient with ``v``. The
 #      ``v`` is a direction in the space of the weights.
 #    - A gradient that is zero may have derivatives that are not.
-#    - Conjugate gradients need only products. The matrix is never formed.
+#    - The conjugate gradient method needs only products. The matrix is never formed.
 #
 # .. admonition:: Try it
 #
@@ -373,8 +376,8 @@ print(bool(size.min() > -1e-9), bool(away.min() > -1e-9))
 #
 #    We compare the matrix of all products with the Hessian from ``torch.func``, and with
 #    the Fisher matrix from the Jacobian of the policy, for a network with tanh and for a
-#    network with ReLU. We also check that the solution of the conjugate gradients solves
-#    its system.
+#    network with ReLU. We also check that the result of the conjugate gradient method
+#    solves its system.
 
 from torch.func import functional_call, grad, jacrev
 

@@ -72,11 +72,11 @@ exact.round(decimals=4)
 # The score function
 # ------------------
 #
-# With many choices you draw one, and take the gradient of its log-probability with its
-# cost as ``v``. This is the right side of the formula, one term at a time. The cost need
+# With many choices you draw one, and take the gradient of its log-probability with its cost
+# as ``v``. This is the right-hand side of the formula, one term at a time. The cost need
 # not have a derivative. Policy gradients use the same method (:ref:`reinforce`). As there
-# are only three choices, we can compute the exact mean of these gradients, and their
-# spread around it. ``moments`` computes both:
+# are only three choices, we can compute the exact mean of these gradients, and their spread
+# around it. ``moments`` computes both:
 
 
 def score(f, k):
@@ -101,13 +101,13 @@ print(unbiased.round(decimals=4), round(spread, 2))
 # Straight-through
 # ----------------
 #
-# In the forward pass, straight-through takes the hard choice. In the backward pass it
-# pretends that the choice had been ``p``. So it uses the slope of the cost *at the chosen
-# box*. The mean of its gradients is different from the exact gradient, and no number of
-# draws removes this error. In one case it is right: if the cost is linear, so that its
-# slope is the same everywhere, every single draw gives the exact gradient. Here are the
-# mean, the exact gradient and the spread, first for the square of the size and then for
-# the size itself:
+# In the forward pass, straight-through uses the choice that was drawn, which is called the
+# *hard* choice. In the backward pass it pretends that the choice had been ``p``. So it uses
+# the slope of the cost *at the chosen box*. The mean of its gradients is different from the
+# exact gradient, and no number of draws removes this error. In one case it is right: if the
+# cost is linear, so that its slope is the same everywhere, every single draw gives the
+# exact gradient. Here are the mean, the exact gradient and the spread, first for the square
+# of the size and then for the size itself:
 
 
 def through(f, k):
@@ -147,19 +147,19 @@ for tau in (2.0, 0.5, 0.1):
         print(f"{tau:3}  {hard!s:5} {bias:4.1f} {spread:5.1f}")
 
 # %%
-# Does a low τ always reduce the error of ``hard=True``, too? For our square it does. As
-# the draw moves from one box to another, the rounded choice jumps, and the gradient uses
-# the slope of the cost at one end or at the other. For a square the mean of these two
-# slopes *is* the slope of the line between the two ends. For other costs it is not. With
-# the cube of our cost about a quarter of the gradient stays wrong. The first number is
-# the error for the soft choice, and the second is the error for the hard one:
+# Does a low τ always reduce the error of ``hard=True``, too? For our square it does. As the
+# draw moves from one box to another, the rounded choice jumps, and the gradient uses the
+# slope of the cost at one end or at the other. For a square the mean of these two slopes
+# *is* the slope of the line between the two ends. For other costs it is not. With the cube
+# of our cost, an error of about a quarter of the gradient remains. The first number is the
+# error for the soft choice, and the second is the error for the hard one:
 
 cubed = [gumbel(lambda h: square(h) ** 3, 0.1, hard)[0].item() for hard in (False, True)]
 print([round(bias, 1) for bias in cubed])
 
 # %%
-# Where the wrong ones lead
-# -------------------------
+# Where the wrong gradients lead
+# ------------------------------
 #
 # Does the error matter? We train with each of the four methods. Goods of 2.2 liters have
 # to be packed, and the cost is the square of the difference between this number and the
@@ -251,9 +251,9 @@ print(f"sizes on average {(p * size).sum():.1f}")
 # ------------------
 #
 # Not all random draws are choices. A draw that is a smooth function of its parameters and
-# of some noise, such as a normal one, has a path for the gradient. In
-# ``torch.distributions``, ``rsample`` keeps this path, and ``sample`` cuts it. A choice
-# has no path, and so ``Categorical`` has no ``rsample``:
+# of some noise, such as a draw from a normal distribution, has a path for the gradient. In
+# ``torch.distributions``, ``rsample`` keeps this path, and ``sample`` cuts it. A choice has
+# no path, and so ``Categorical`` has no ``rsample``:
 
 normal, categorical = torch.distributions.Normal, torch.distributions.Categorical
 mean = torch.tensor(1.0, requires_grad=True)
@@ -265,8 +265,8 @@ except NotImplementedError as error:
 
 # %%
 # Where such a path exists, is it always better than the score function? We compare it with
-# the score function for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin
-# 2x`, and the jump :math:`[x>0]`, which is 1 for a positive x and 0 for others:
+# the score function for three functions of a normal draw: :math:`x^2`, the wave
+# :math:`\sin 2x`, and the jump :math:`[x>0]`, which is 1 for a positive x and 0 otherwise:
 
 means, found = torch.ones(100_000, requires_grad=True), {}
 x = normal(means, 1.0).rsample()
@@ -283,11 +283,11 @@ density = math.exp(-1 / 2) / math.sqrt(2 * math.pi)
 print(f"the density at 0: {density:.2f}")
 
 # %%
-# For the two smooth functions both methods are right on average. The path has the smaller
-# spread for the square, and the larger spread for the wave, whose slope changes its sign
-# from draw to draw. For the jump the path is wrong. The expected value of :math:`[x>0]`
-# changes with the mean at the rate of the density at 0, but along the path the slope is 0
-# for every draw.
+# For the two smooth functions both methods are right on average. The gradient along the
+# path has the smaller spread for the square, and the larger spread for the wave, whose
+# slope changes its sign from draw to draw. For the jump the gradient along the path is
+# wrong. The expected value of :math:`[x>0]` changes with the mean at the rate of the
+# density at 0, but along the path the slope is 0 for every draw.
 #
 # What to watch for
 # -----------------
@@ -321,11 +321,11 @@ print(f"right box {10 * (10 * p[2]).round():.0f}%, sizes on average {(p * size).
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the exact gradient and the mean of the score function with the derivative
-#    of softmax, worked out by hand. For a linear cost, we compare straight-through with
-#    this derivative, too. We compare the estimates for the normal draw with their
-#    formulas. We compute the factor 31/32 for two draws, where it is 1/2. With some room,
-#    we assert the errors of Gumbel-softmax and the results of the four training runs.
+#    We compare the exact gradient and the mean of the score function with the derivative of
+#    softmax, worked out by hand. For a linear cost, we compare straight-through with this
+#    derivative, too. We compare the estimates for the normal draw with their formulas. We
+#    compute the factor 31/32 for two draws, where it is 1/2. We assert, with some
+#    tolerance, the errors of Gumbel-softmax and the results of the four training runs.
 
 assert 0.3 < p[2] < 0.9
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])

@@ -15,8 +15,8 @@ by hand.
 # Somebody walks along a row of nine stones. The walk starts at the middle stone, and each
 # step goes right with probability 0.55 and left otherwise. A walk that leaves the row on
 # the right is paid 1, and a walk that leaves it on the left is paid nothing. For each
-# stone, a network should predict the pay that we may expect. The network sees a stone as
-# five numbers that say how near the stone is to five places:
+# stone, a network should predict the expected pay. The network sees a stone as five numbers
+# that say how near the stone is to five positions in the row:
 
 import torch
 from torch import nn
@@ -158,7 +158,7 @@ pullback.draw.accumulate(
 # %%
 # The next δ changes all three predictions, the last one most. ``backward`` adds to
 # ``.grad``, so ``.grad`` can itself be the trace, if you let it fade before each call. This
-# is the same z:
+# gives the same z:
 
 for stone in (0, 1, 2):
     if table.grad is not None:
@@ -262,9 +262,9 @@ print("of the error:     ", learned(of_prediction=False).tolist())
 # as in the second line of the output above, and it goes on from one episode to the next.
 # A trace begins at zero in each episode.
 #
-# **While the weights change.** The two views agree if the weights change only at the end
-# of the walk. In ``td_lambda`` they change in every step, so the results differ a little.
-# The smaller the learning rate is, the smaller this difference.
+# **While the weights change.** The two ways agree if the weights change only at the end of
+# the walk. In ``td_lambda`` they change in every step, so the results differ a little. The
+# smaller the learning rate is, the smaller this difference is.
 #
 # .. admonition:: Remember
 #
@@ -288,7 +288,7 @@ print("of the error:     ", learned(of_prediction=False).tolist())
 #
 # .. dropdown:: How we checked this page
 #
-#    We compare the backward view with the forward view for ten walks and several λ, in
+#    We compare the sum of all δ z with the single product for ten walks and several λ, in
 #    float64, and the true values with the equations that they satisfy.
 
 exact = network().double()

@@ -13,11 +13,11 @@ as if there had been no choice in between.
 """
 
 # %%
-# The snippets
-# ------------
+# The snippets of waves
+# ---------------------
 #
-# A snippet is a piece of a wave, given by 16 numbers. There are waves of two speeds, and
-# each snippet begins at a different place of its wave:
+# A snippet is a piece of a wave, given by 16 numbers. There are waves of two frequencies,
+# and each snippet begins at a different point of its wave:
 
 import math
 
@@ -41,11 +41,11 @@ def snippets(count, generator):
 # The program
 # -----------
 #
-# ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for
-# each snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the
-# nearest of its rows for each point. We add up three losses. The *reconstruction* loss
-# compares the snippets before and after. The *codebook loss* moves each code toward the
-# points that chose it, and the *commitment loss* keeps the points near their codes (van
+# ``e`` has the shape ``(B, 2)``, and holds the point that the encoder has computed for each
+# snippet. The codebook is a parameter of shape ``(16, 2)``, and ``code`` holds the nearest
+# of its rows for each point. We add up three losses. The *reconstruction* loss compares
+# each snippet with what the decoder makes of it. The *codebook loss* moves each code toward
+# the points that chose it, and the *commitment loss* keeps the points near their codes (van
 # den Oord et al., 2017):
 
 
@@ -104,8 +104,8 @@ print("what arrives at the point", at_e[0])
 # the right, we move the *point* to the right. This is sensible only as long as the two
 # are near each other, and the other two losses keep them so.
 #
-# Which loss reaches what
-# -----------------------
+# Which part of the model each loss reaches
+# -----------------------------------------
 #
 # Each ``detach`` decides who learns from a loss. We differentiate each loss alone, with
 # respect to the parameters of all three parts:
@@ -139,8 +139,8 @@ idle = chosen.bincount(minlength=16) == 0
 print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item())
 
 # %%
-# Dead codes
-# ----------
+# Codes that are never chosen
+# ---------------------------
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
 # been chosen has the gradient zero, so plain Adam without weight decay leaves it where it
@@ -182,8 +182,9 @@ print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 # With the restarts more codes are in use, and the error is smaller. How much smaller it is
 # depends on the random initial codes. We tried six other draws of the initial codes.
 # Without a restart, two of them ended with a single code for all snippets, which is as bad
-# as the mean. With the restarts, all six had at least 15 codes in use. Here are the points
-# in their plane with the codes on top of them, and how often each code is chosen:
+# as taking the mean snippet for all. With the restarts, all six had at least 15 codes in
+# use. Here are the points in their plane with the codes on top of them, and how often each
+# code is chosen:
 
 import matplotlib.pyplot as plt
 
@@ -215,9 +216,9 @@ title = figure.suptitle("Points, codes, and how often each is used")
 # and the slope of the point, so the loss moves the encoder, and the codebook gets no
 # gradient.
 #
-# **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum
-# of the codebook loss and the commitment loss, with the weight 1 for each, and moves
-# codes and points toward each other.
+# **One loss for both sides**, without a ``detach``. This is not a mistake. It is the sum of
+# the codebook loss and the commitment loss, with a weight of 1 for each, and moves codes
+# and points toward each other.
 #
 # The table shows which of the three parts get a gradient in each of these cases:
 

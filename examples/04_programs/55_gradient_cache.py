@@ -1,8 +1,8 @@
 r"""
 .. _gradient-cache:
 
-A big contrastive batch in small memory (gradient caching)
-==========================================================
+A big contrastive batch in little memory (gradient caching)
+===========================================================
 
 You train an encoder with pairs: two views of the same thing should get similar
 embeddings, and all other pairs of the batch should differ. The more other pairs there
@@ -174,10 +174,11 @@ print("same masks:", torch.equal(first, again), " restored:", torch.equal(first,
 #
 # **Embeddings from several GPUs.** People collect them with ``dist.all_gather``, but the
 # encoder learns no better, because the gathered tensors are constants without a graph.
-# Put the embeddings of your own process back in their place. Each process then computes the
-# whole loss, and the gradient reaches only the embeddings of this process. DDP takes the
-# mean over the K processes, but you need a sum, so multiply the loss by K
-# (:ref:`across-processes`). Here K is 1:
+# Replace the gathered copy of your own process's embeddings with these embeddings
+# themselves, which have a graph. Each process then computes the whole loss, and the
+# gradient reaches only the embeddings of this process. DDP takes the mean over the K
+# processes, but you need a sum, so multiply the loss by K (:ref:`across-processes`). Here K
+# is 1:
 
 import torch.distributed as dist
 
@@ -193,8 +194,7 @@ print("with our own:", torch.cat(parts).requires_grad)
 # %%
 # **The loss accumulated over chunks** is a different loss. If you call ``contrastive`` on
 # each chunk of 32 pairs and take the mean, every sample has 31 others to differ from, and
-# not
-# 255. This is easier, so the loss is smaller, and its gradient is different:
+# not 255. This is easier, so the loss is smaller, and its gradient is different:
 
 pieces = [torch.cat(pair) for pair in zip(data.split(32), other.split(32), strict=True)]
 chunked = torch.stack([contrastive(fresh(piece)) for piece in pieces]).mean()

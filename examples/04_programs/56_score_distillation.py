@@ -46,8 +46,9 @@ def render(theta):
 # The denoiser
 # ------------
 #
-# We make a picture x noisy with a noise ε and a time t between 0 and 1. At t = 0 the
-# noisy picture is the picture itself, and at t = 1 it is only noise:
+# We make a picture x noisy by adding noise ε, with a strength that depends on a time t
+# between 0 and 1. At t = 0 the noisy picture is the picture itself, and at t = 1 it is only
+# noise:
 #
 # .. math::
 #
@@ -101,13 +102,13 @@ def distil(theta, render, denoiser, steps=300, longest=0.5):
 
 
 # %%
-# ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same
-# shape. Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its
-# guess would be the gradient, times :math:`-\sigma_t=-\sin(\pi t/2)`, of the logarithm of
-# how likely the noisy picture is. So ``v`` points toward *less* likely pictures, and the
-# optimizer goes the opposite way. We never compute how likely a picture is. For
-# ``backward`` the gradient with respect to ``x`` is enough, and from there it goes on to
-# ``theta`` as usual.
+# ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same shape.
+# Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its guess
+# would be :math:`-\sigma_t=-\sin(\pi t/2)` times the gradient of the logarithm of the
+# probability density at the noisy picture. So ``v`` points toward *less* likely pictures,
+# and the optimizer goes the opposite way. We never compute this density. For ``backward``
+# the gradient with respect to ``x`` is enough, and from there it goes on to ``theta`` as
+# usual.
 #
 # We start with 24 scenes, evenly along the curve. Each has its own parameter and its own
 # row of ``x``, so they don't disturb one another:
@@ -156,11 +157,11 @@ title = figure.suptitle("Scenes, and where the denoiser pulls")
 # gathering is typical. Score distillation looks for the pictures that the model likes
 # best, and doesn't keep the variety of the initial scenes.
 #
-# Look at the arrows on the left. They are far from zero. Why don't these scenes move any
-# more? The arrows point across the curve, but a scene can move its picture only along the
-# curve. Only the part of ``v`` along the curve arrives at ``theta``, as :math:`J^\top v`
-# with the :term:`Jacobian` :math:`J` of the renderer, and this part has become zero, up
-# to the noise of the last steps:
+# Look at the arrows of the scenes on the left. They are far from zero. Why don't these
+# scenes move any more? The arrows point across the curve, but a scene can move its picture
+# only along the curve. Only the part of ``v`` along the curve arrives at ``theta``, as
+# :math:`J^\top v` with the :term:`Jacobian` :math:`J` of the renderer, and this part has
+# become zero, up to the noise of the last steps:
 
 left = end[end < -1].mean().reshape(1)
 v = mean_v(render(left))[0]
@@ -170,8 +171,8 @@ across = torch.stack([-along[1], along[0]])
 print(f"v along {(v @ along).abs():.2f}, across {(v @ across).abs():.2f}")
 
 # %%
-# The same as a loss
-# ------------------
+# The same step, written as a loss
+# --------------------------------
 #
 # Many frameworks need a loss. A loss whose gradient with respect to ``x`` is ``v`` does
 # the same as ``x.backward(v)``, and it is easy to find one. The product ``(v * x).sum()``
@@ -203,10 +204,9 @@ for name, loss in losses.items():
 # What goes wrong
 # ---------------
 #
-# The losses above are right because the right parts of them are constants. We compare
-# four other losses with them. How long is the gradient that reaches ``theta``, if the
-# right gradient has the length 1, and what is the cosine of the angle between the two
-# gradients?
+# In the losses above, ``v`` or the target is a constant, and so they are right. We compare
+# four other losses with them. How long is the gradient that reaches ``theta``, if the right
+# gradient has the length 1, and what is the cosine of the angle between the two gradients?
 
 constant = v.detach()
 wrong = {
@@ -245,7 +245,7 @@ for name, loss in wrong.items():
 # Why subtract the noise?
 # -----------------------
 #
-# The noise has the mean zero, so without the subtraction ``v`` would be the same *on
+# The noise has a mean of zero, so without the subtraction ``v`` would be the same *on
 # average*. But in a single step ``v`` would contain much more noise, unless ``t`` is very
 # small. For very small ``t`` it is the other way around: the denoiser does not see the
 # noise, and the subtraction adds it. We take the picture of the first scene, and compare

@@ -16,8 +16,8 @@ gradients?
 # Pictures of three classes
 # -------------------------
 #
-# As in :ref:`score-distillation` our pictures have two pixels, so that each is a point in
-# the plane. There are three classes, which overlap a little:
+# As in :ref:`score-distillation` our pictures have two pixels, so each is a point in the
+# plane. There are three classes, which overlap a little:
 
 import copy
 import math
@@ -114,8 +114,8 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 # number i depends on the picture in row i, so row i of the gradient of the sum is the
 # gradient of number i.
 #
-# What the scale does
-# -------------------
+# What the scale of the guidance does
+# -----------------------------------
 #
 # We ask for 900 pictures, 300 of each class, with different scales. A picture belongs to
 # the class whose center is nearest. What share of the pictures belongs to the class that
@@ -166,10 +166,10 @@ title = figure.suptitle("Samples, coloured by the class that we wanted")
 # What goes wrong
 # ---------------
 #
-# **The mean instead of the sum.** With the mean, ``v`` holds one over the batch size in
-# each place, so that every picture gets only a 900th of its guidance. The result depends
-# on how many pictures you draw at once, and there is no message. Here are the results
-# with the mean, with scale 1:
+# **The mean instead of the sum.** With the mean, each entry of ``v`` is 1 divided by the
+# batch size, so each of 900 pictures gets only a 900th of its guidance. The result depends
+# on how many pictures you draw at once, and there is no message. Here are the results with
+# the mean, at scale 1:
 
 
 def by_mean(classifier, x, t, wanted):
@@ -191,12 +191,12 @@ for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
 
 # %%
 # **A classifier in training mode.** In this mode BatchNorm subtracts the mean of the batch,
-# and divides by its spread. Each number depends on all pictures, and the gradient of the
-# sum is no longer the gradient of each picture's own number. You can test this without any
-# formula. Exchange the last picture for a different one, and see whether the guidance of
-# the first picture changes. If the classifier has Dropout, and you try this in training
-# mode, set the seed before each of the two calls, because otherwise the masks make a
-# difference:
+# and divides by its spread. Then each number in ``chosen`` depends on all pictures, and the
+# gradient of the sum is no longer the gradient of each picture's own number. You can test
+# this without any formula. Exchange the last picture for a different one, and see whether
+# the guidance of the first picture changes. If the classifier has Dropout, and you try this
+# in training mode, set the seed before each of the two calls, because otherwise the masks
+# make a difference:
 
 
 def first_changes(network):
@@ -333,9 +333,9 @@ kept = leaf - 0.1 * guidance(classifier, leaf, t, wanted[:6])
 assert kept.grad_fn is not None  # not under no_grad, x has a history
 
 # %%
-# **Next:** The course explains ones in :ref:`ones`, and samples that depend on each other
-# in :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes on to the
-# parameters of a scene.
+# **Next:** The course explains a ``v`` of ones in :ref:`ones`, and samples that depend on
+# each other in :ref:`when-ones-mislead`. In :ref:`score-distillation` the gradient goes on
+# to the parameters of a scene.
 #
 # .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
 #    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;

@@ -91,8 +91,8 @@ for step in range(600):
         print(f"step {step:3}  gap {gap.item():5.2f}")
 
 # %%
-# The gap has grown, and then it has stopped growing, because a wider gap would need a
-# steeper critic. Here are the slopes now:
+# The gap grew at first, and then stopped growing, because a wider gap would need a steeper
+# critic. Here are the slopes now:
 
 import pullback.plot
 
@@ -104,10 +104,10 @@ ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the
 # From the middle of the ring the slopes point outward, toward the real points. A
 # generator that follows the slopes moves its points there.
 #
-# With a slope of 1 all along the way, the gap is the *transport distance* of the two
-# crowds: how far a false point has to move on average, if each false point is sent to a
-# real point and the pairs are chosen as well as possible. SciPy finds the pairs directly,
-# so we can compare:
+# With a slope of 1 all along the way from the false points to the real ones, the gap is the
+# *transport distance* of the two crowds: how far a false point has to move on average, if
+# each false point is sent to a real point and the pairs are chosen as well as possible.
+# SciPy finds the pairs directly, so we can compare:
 
 from scipy.optimize import linear_sum_assignment
 
@@ -248,7 +248,7 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 
 # %%
 # **Next:** Questions about such penalties, from norms of images to the last bias under DDP,
-# are answered in :ref:`answers-gradient-in-the-loss`. For the traps of short dtypes, read
+# are answered in :ref:`answers-gradient-in-the-loss`. For the traps of 16-bit dtypes, read
 # :ref:`mixed-precision`. :ref:`retain-or-create` measures what ``create_graph`` keeps in
 # memory.
 #

@@ -4,18 +4,18 @@ r"""
 Is the norm in weight_norm and spectral_norm differentiated?
 ============================================================
 
-You normalize the weights of a layer, with ``weight_norm`` to make the training smoother,
-or with ``spectral_norm`` to keep a critic from becoming steep. The weight that the layer
-uses is then computed by dividing another weight, which is a parameter, by a norm. This
-norm depends on the parameter as well. Does ``backward`` take this into account? It does:
-the norm is differentiated, too, and the gradient goes on to the parameter. This explains
-some surprises: why ``layer.weight.grad`` is None, why the weights grow, and why two calls
-of the same layer can be two different functions.
+You normalize the weights of a layer, with ``weight_norm`` to make the training smoother, or
+with ``spectral_norm`` to keep a critic from becoming steep. The weight that the layer uses
+is then computed by dividing another weight, which is a parameter, by a norm. This norm
+depends on the parameter as well. Does ``backward`` take this into account? It does: the
+norm is differentiated, too, and the gradient goes on to the parameter. This explains some
+surprises: why ``layer.weight.grad`` is None, why the weights grow, and why two calls to the
+same layer can be two different functions.
 """
 
 # %%
-# What is trained
-# ---------------
+# Which parameters are trained
+# ----------------------------
 #
 # We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, apply each of
 # the two normalizations to it, and look at the parameters of the layer afterwards. The
@@ -125,8 +125,8 @@ legend = ax.legend()
 # growth in a step and the decay are equal. So weight decay does not make the outputs of
 # such a layer any smaller. It keeps the effective learning rate from vanishing.
 #
-# The iteration of spectral_norm is a constant
-# --------------------------------------------
+# The vectors of spectral_norm are constants
+# ------------------------------------------
 #
 # ``spectral_norm`` does not compute σ exactly. It keeps two vectors as buffers and
 # improves them by one step of the power method at each *access to the weight in training
@@ -179,8 +179,8 @@ with torch.no_grad():
 # %%
 # **Normalize before you make the optimizer.** ``weight_norm`` replaces the parameter with
 # two new ones. An optimizer that was made before holds only the old parameter, so the new
-# ones are never trained, and there is no message. ``spectral_norm`` keeps the tensor. We
-# print whether the optimizer holds every parameter:
+# ones are never trained, and there is no message. ``spectral_norm`` keeps the same tensor
+# as its parameter. We print whether the optimizer holds every parameter:
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()
@@ -232,10 +232,10 @@ print(f"{turned(10.0) / turned(100.0):.0f} times less")
 # .. dropdown:: How we checked this page
 #
 #    We compare both formulas with the numbers of the first block. We compare the gradient
-#    of a spectrally normalized layer with :term:`finite differences`. In ``eval()`` mode it
-#    is right at any ``W``, since the vectors are constants of the function as well. In
-#    training mode each access moves the vectors, and the gradient is right only after
-#    enough accesses.
+#    of a spectrally normalized layer with :term:`finite differences`. In ``eval()`` mode
+#    this gradient is right at any ``W``, since the vectors are constants of the function as
+#    well. In training mode each access moves the vectors, and the gradient is right only
+#    after enough accesses.
 
 W, of_weight = W.detach(), torch.ones(2, 1) * x  # the gradient for the weight itself
 length = W.norm(dim=1, keepdim=True)

@@ -16,8 +16,8 @@ Jacobian, and does a gradient go through it?
 # The points
 # ----------
 #
-# We make our points ourselves. They lie on two interlocking arcs, with a little noise,
-# which is a shape that no normal distribution has:
+# We make our points ourselves. They lie on two interlocking arcs, with a little noise. No
+# normal distribution has such a shape:
 
 import math
 
@@ -40,19 +40,19 @@ def arcs(count, generator):
 #
 # The flow maps a batch ``x`` of shape ``(B, n)`` to ``z`` of the same shape. If the flow
 # stretches a small neighborhood of ``x``, this neighborhood gets a larger share of the
-# normal noise, and the density of ``x`` is higher. The factor is the determinant of the
-# Jacobian at this point:
+# normal noise, and the density of ``x`` is higher. The factor is the absolute value of the
+# determinant of the Jacobian at this point:
 #
 # .. math::
 #
 #    \log p(x)=\log p_z(z(x))+\log\lvert\det J(x)\rvert .
 #
 # A layer of RealNVP (Dinh et al., 2016) is built so that you do not have to compute a
-# determinant. It lets one half ``a`` of the numbers through as it is. It scales and
-# shifts the other half ``b``, by amounts that a small network computes from ``a`` alone.
-# If we put the numbers of ``a`` first, the Jacobian is *triangular*, and its determinant
-# is the product of the diagonal: ones for ``a``, and the scales for ``b``. The scales are
-# written as :math:`e^s`, so the logarithm of the determinant is the sum of the ``s``:
+# determinant. It passes half of the numbers, ``a``, through unchanged. It scales and shifts
+# the other half ``b``, by amounts that a small network computes from ``a`` alone. If we put
+# the numbers of ``a`` first, the Jacobian is *triangular*, and its determinant is the
+# product of the diagonal: ones for ``a``, and the scales for ``b``. The scales are written
+# as :math:`e^s`, so the logarithm of the determinant is the sum of the ``s``:
 
 
 class Coupling(nn.Module):
@@ -175,11 +175,11 @@ print("the same log|det J|:", torch.allclose(read_off, whole, rtol=1e-3, atol=1e
 # ----------------------------
 #
 # What if your layer is *not* triangular, and ``n`` is small enough? Then you may compute
-# the whole Jacobian, and you can train with it. The Jacobian that
-# :func:`torch.func.jacrev` returns has a graph to the weights, and ``slogdet`` is
-# differentiable wherever the determinant is not zero. Here we compute the loss of our
-# flow with the determinant from each of the two ways. Both losses have the same gradient
-# with respect to all weights:
+# the whole Jacobian, and you can train with it. The Jacobian that :func:`torch.func.jacrev`
+# returns has a graph to the weights, and ``slogdet`` is differentiable wherever the
+# determinant is not zero. Here we compute the loss of our flow twice, with the determinant
+# computed in each of the two ways. Both losses have the same gradient with respect to all
+# weights:
 
 weights = {name: p.detach() for name, p in flow.named_parameters()}
 
@@ -201,9 +201,10 @@ print(all(close(slopes[0][name], slopes[1][name]) for name in weights))
 # Residual flows: a series of traces
 # ----------------------------------
 #
-# The Jacobian of a residual layer :math:`x+g(x)` is not triangular, and it may be large.
-# If ``g`` *contracts*, which means that the largest singular value of its Jacobian is
-# below 1, then the layer can be inverted, and the logarithm has a series:
+# The Jacobian of a residual layer :math:`x+g(x)` is not triangular, and it may be large. If
+# ``g`` *contracts*, which means that the largest singular value of its Jacobian stays below
+# a bound smaller than 1 at every point, then the layer can be inverted. The logarithm has a
+# series wherever this singular value is below 1:
 #
 # .. math::
 #
@@ -246,18 +247,19 @@ print(f"one draw alone is off by about {estimates.std():.1f}")
 # because the noise averages out over the batch and over the steps, as the noise of small
 # batches does.
 #
-# A continuous flow, :math:`\dot x=g(x)`, needs only the first of these traces. Along a
-# path the logarithm of the density falls at the rate of the trace of :math:`J_g`, which
-# is also called the divergence of ``g``. :ref:`trace-and-norm` estimates this trace. Draw
-# ``v`` once for a whole solve, and not in each stage. A new ``v`` in every stage makes
-# the right-hand side jump, and then a solver with adaptive steps takes very small ones.
+# A continuous flow, :math:`\dot x=g(x)`, needs only the first of these traces. Along a path
+# the logarithm of the density falls at the rate of the trace of :math:`J_g`, which is also
+# called the divergence of ``g``. :ref:`trace-and-norm` estimates this trace. Draw ``v``
+# once each time you solve the differential equation, and not at each stage of the solver. A
+# new ``v`` at every stage makes the right-hand side jump, and then a solver with adaptive
+# steps takes very small ones.
 #
 # What to watch for
 # -----------------
 #
-# **The determinant itself leaves the range of the type.** For a layer that scales each of
-# a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to
-# 0, and a later logarithm cannot undo this. ``slogdet`` never forms it:
+# **The determinant itself leaves the range of the dtype.** For a layer that scales each of
+# a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to 0,
+# and a later logarithm cannot undo this. ``slogdet`` never forms it:
 
 wide = 0.4 * torch.eye(1000)
 print("log of det", torch.det(wide).log().item())
@@ -284,8 +286,8 @@ of_big = torch.linalg.slogdet(big).logabsdet
 print("the same sum:", torch.allclose(of_big, whole.sum(), rtol=1e-3, atol=1e-3))
 
 # %%
-# **A layer that is not invertible** has a determinant of 0 somewhere. There the loss is
-# infinite, and the gradient of ``slogdet`` is not finite either
+# **A layer whose Jacobian is singular at a point** has a determinant of 0 there. At this
+# point the loss is infinite, and the gradient of ``slogdet`` is not finite either
 # (:ref:`singular-matrices`).
 #
 # .. admonition:: Try it

@@ -16,9 +16,9 @@ second way fail?
 # A pendulum on film
 # ------------------
 #
-# You have filmed a swinging pendulum, and measured its angle in 21 frames, with some
-# error. You would like to know its friction. The state ``x`` has two numbers, the angle and
-# the speed, and the equation :math:`\dot x=f(x,\theta)` has two parameters.
+# You have filmed a swinging pendulum, and measured its angle in 21 frames, with some error.
+# You would like to know its friction. The state ``x`` consists of two numbers, the angle
+# and the speed, and the equation :math:`\dot x=f(x,\theta)` has two parameters.
 # :math:`\theta_0` is gravity over length, and :math:`\theta_1` is the friction:
 
 import torch
@@ -92,8 +92,8 @@ ax.set(xlabel="time", ylabel="angle")
 legend = ax.legend()
 
 # %%
-# The adjoint way
-# ---------------
+# The adjoint method
+# ------------------
 #
 # For twenty steps you need nothing else. Now suppose that the solver takes a hundred
 # thousand steps, or is a library that PyTorch cannot record. Then consider the true
@@ -108,13 +108,13 @@ legend = ax.legend()
 #    =\int_0^T a^\top\frac{\partial f}{\partial\theta}\,dt .
 #
 # Both right-hand sides are :term:`vector-Jacobian products <vector-Jacobian product>` of
-# ``f`` with the vector :math:`a`, and one call of ``pull`` gives both of them. Both contain
-# the state as well, and so we run its equation backwards, too. We join the state, :math:`a`
-# and the integral for ``theta`` into one long vector. If the loss depends on the states in
-# between, as for our film, ``v`` has a row for each state, and we add each row to :math:`a`
-# at its time.
+# ``f`` with the vector :math:`a`, and one call to ``pull`` gives both of them. Both contain
+# the state as well, and so we run the equation of the state backwards, too. We join the
+# state, :math:`a` and the integral for ``theta`` into one long vector. If the loss depends
+# on the states in between, as for our film, ``v`` has a row for each state, and we add each
+# row to :math:`a` at its time.
 #
-# As a ``Function``, the adjoint way can replace the solver anywhere. It stores only the
+# As a ``Function``, the adjoint method can replace the solver anywhere. It stores only the
 # last state and ``theta`` for the backward pass, whatever the number of steps. To use it
 # for your own equation, pass a different ``f(x, theta)`` with ``x`` and ``theta`` as
 # vectors:
@@ -165,7 +165,7 @@ for count in (20, 40, 80):
     print(count, "steps:", saved(solve, count), "and", saved(Adjoint.apply, count))
 
 # %%
-# If the steps are recorded, the number grows with the steps. With the adjoint way it is
+# If the steps are recorded, the number grows with the steps. With the adjoint method it is
 # two, the last state and ``theta``.
 #
 # What to watch for
@@ -173,9 +173,10 @@ for count in (20, 40, 80):
 #
 # **The two gradients differ a little, and both are right.** The recorded gradient is the
 # exact gradient of the numbers that your steps have computed. The adjoint gradient is the
-# gradient of the true solution, up to the error of the solver. We pass a ``v`` for the
-# last state and refine the steps. The difference falls with the fourth power of the step,
-# so that for many steps each doubling of their number divides it by about sixteen:
+# gradient of the true solution, up to the error of the solver. We pass a ``v`` for the last
+# state and refine the steps. The difference falls with the fourth power of the length of a
+# step. So once there are many steps, doubling their number divides the difference by about
+# sixteen:
 
 start, theta = x0.clone().requires_grad_(), true.clone().requires_grad_()
 v = torch.tensor([1.0, 10.0], dtype=torch.float64)
@@ -191,9 +192,9 @@ for count in (5, 10, 20, 40):
     print(f"{count:2} steps, difference {gap.norm():.1e}")
 
 # %%
-# **The backward solution does not return to the start.** Backwards in time, friction
-# makes errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with a
-# strong friction over a long time the adjoint way loses the state, and then the gradient:
+# **The backward solution does not return to the start.** Backwards in time, friction makes
+# errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with strong
+# friction over a long time the adjoint method loses the state, and then the gradient:
 
 heavy = torch.tensor([2.0, 8.0], dtype=torch.float64, requires_grad=True)
 lost = {}
@@ -228,11 +229,11 @@ print(f"recorded {by_time:.4f}, v . f(x(T)) {v @ pendulum(x_end, true):.4f}")
 # Exact, with the graph of one step at a time
 # -------------------------------------------
 #
-# There is a third way, which is exact and needs little memory. Keep the *states*, which
-# are a few numbers each, but no graphs. In the backward pass, recompute one step at a
-# time, and take its :term:`vector-Jacobian product`. The part of this product that
-# belongs to the state is the ``v`` of the step before. This is called the discrete
-# adjoint, and a checkpoint around each step does the same for you (:ref:`checkpointing`):
+# There is a third way, which is exact and needs little memory. Keep the *states*, which are
+# a few numbers each, but no graphs. In the backward pass, recompute one step at a time, and
+# take its :term:`vector-Jacobian product`. The part of this product that belongs to the
+# state is the ``v`` for the step before. This is called the discrete adjoint, and a
+# checkpoint around each step does the same for you (:ref:`checkpointing`):
 
 
 def stepwise(f, x0, theta, v, T, steps):

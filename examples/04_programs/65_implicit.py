@@ -105,8 +105,8 @@ print(theta.grad.round(decimals=4))
 # Up to rounding, a backward pass through all sixty iterations gives the same gradient, as
 # we check at the end.
 #
-# What it saves
-# -------------
+# How small the graph becomes
+# ---------------------------
 #
 # How large is the graph if the iterations are recorded, and how large is it if they are
 # not? We count its nodes:
@@ -139,8 +139,8 @@ z.register_hook(lambda v: solve(lambda a: v + pulled(a), v))
 print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
 
 # %%
-# Choosing θ with it
-# ------------------
+# Finding the θ that has a given solution
+# ---------------------------------------
 #
 # Now we can turn the question around: *which θ has a given y as its fixed point?* We start
 # at zero and let an optimizer look for this θ, with the solver inside the loss:
@@ -157,7 +157,7 @@ for _ in range(300):
     distance.append(loss.item() ** 0.5)
 
 # %%
-# The plot shows the distance from the wanted fixed point at each step:
+# The plot shows the distance from the fixed point that we want at each step:
 
 import matplotlib.pyplot as plt
 
@@ -213,8 +213,8 @@ print(bool((wrong - right).abs().max() > 0.1))
 # %%
 # **A second derivative.** With ``once_differentiable`` a second derivative raises an error.
 # If you leave this decorator out, PyTorch records the ``backward`` with its sixty
-# iterations, and second derivatives are right. With the hook they are wrong, and there is
-# no error, because ``y0`` is a constant there.
+# iterations, and second derivatives are right. With the hook of a deep equilibrium network,
+# as above, they are wrong, and there is no error, because ``y0`` is a constant there.
 #
 # .. admonition:: Try it
 #

@@ -6,15 +6,15 @@ Must I backpropagate through Sinkhorn's iterations?
 
 You have two clouds of points, for example samples from your model and samples from the
 data, and you want to move the first onto the second. You do not know which point belongs to
-which. *Optimal transport* finds out. It computes a plan that says how much of each point
-goes where. This takes some hundreds of iterations, which are named after Sinkhorn. Do you
-have to record all these iterations to get a gradient? For the usual loss you don't, and the
-plan itself is the ``v`` that you pass.
+which. *Optimal transport* finds out. It computes a plan that says how much of the mass of
+each point goes where. This takes some hundreds of iterations, which are named after
+Sinkhorn. Do you have to record all these iterations to get a gradient? For the usual loss
+you don't, and the plan itself is the ``v`` that you pass.
 """
 
 # %%
-# The plan
-# --------
+# The transport plan
+# ------------------
 #
 # We have ``n`` points ``a`` and ``m`` points ``b``, each with an equal share of the mass.
 # The shares are ``p`` and ``q``, and they may also be unequal. The matrix ``C`` of shape
@@ -60,8 +60,8 @@ def plan(C, f, g, epsilon):
 # with the plan as ``v``. The plan has the shape of ``C``. Each of its entries says how much
 # mass moves from one point to another, and so it is the weight of the corresponding entry
 # of the cost matrix. The learning rate of 10 is not as large as it looks. Each point has a
-# share of 1/80, so that a rate of 40 would move it all the way to the mean of the places
-# where it is sent:
+# share of 1/80, so a rate of 40 would move it all the way to the mean of the places where
+# it is sent:
 
 
 def move(points, targets, epsilon=0.05, steps=30, lr=10.0):
@@ -88,7 +88,7 @@ heap = 0.3 * torch.randn(80, 2, dtype=torch.float64)
 path = move(heap, ring)
 
 # %%
-# The picture shows the heap, the ring, and the way of each point:
+# The picture shows the heap, the ring, and the path of each point:
 
 import matplotlib.pyplot as plt
 
@@ -110,7 +110,7 @@ before = torch.cdist(ring, heap).min(1).values.max().item()
 print(f"{before:.1f} at first, below 0.1 at the end: {gap < 0.1}")
 
 # %%
-# Why the iterations may be left out
+# Why the iterations can be left out
 # ----------------------------------
 #
 # A change of ``C`` also changes the plan, so you would expect two parts in the gradient
@@ -148,10 +148,10 @@ P.round(decimals=3)
 # -----------------
 #
 # **The cost alone is a different loss.** Many libraries report ``(P * C).sum()``, without
-# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you
-# hold ``P`` constant, you still get ``P`` as the gradient. If you record the iterations,
-# you get the true gradient. For three sizes of ε, we print how far each of the two
-# gradients is from ``P``, divided by the length of ``P``:
+# the entropy. ``P`` does not minimize this sum, so the theorem does not apply. If you hold
+# ``P`` constant, you still get ``P`` as the gradient. If you record the iterations, you get
+# the true gradient. For three values of ε, we print how far each of the two gradients is
+# from ``P``, divided by the length of ``P``:
 
 
 def off(epsilon, record):

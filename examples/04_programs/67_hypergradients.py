@@ -4,12 +4,12 @@ r"""
 How do I differentiate through training? Hypergradients, influence
 ==================================================================
 
-Some numbers are not trained but chosen, such as the weight of a penalty, the learning
-rate, or the weight of each sample. You could try twenty values for one such number. With
-six such numbers, a grid would need millions of training runs. So you would like a gradient:
-if I change this number a little and train again, how does the loss on *other* data change?
-The optimizer cannot tell you, and ``backward`` does not go back through the optimizer's
-steps; no message says so. There are two methods for computing this gradient, and the one
+Some numbers are not trained but chosen, such as the weight of a penalty, the learning rate,
+or the weight of each sample. You could try twenty values for one such number. With six such
+numbers, a grid would need millions of training runs. So you would like a gradient: if I
+change this number a little and train again, how does the loss on *other* data change? The
+optimizer cannot tell you, and ``backward`` does not go back through the optimizer's steps,
+though no message says so. There are two methods for computing this gradient, and the one
 that we show first depends on a vector ``v``.
 """
 
@@ -136,8 +136,8 @@ third = [
 print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1f} tuned")
 
 # %%
-# Why can the optimizer not do it?
-# --------------------------------
+# Why does backward not reach lam through an optimizer?
+# -----------------------------------------------------
 #
 # An optimizer edits the weights under ``no_grad``, so the weights have no graph that leads
 # to ``lam``. After training with ``torch.optim``, ``backward`` finds no path from the
@@ -220,8 +220,8 @@ factor = torch.eye(6, dtype=torch.float64) - 0.02 * H
 print(torch.allclose(for_first, factor.matrix_power(5) @ for_last))
 
 # %%
-# Influence: which sample did it?
-# -------------------------------
+# Influence: which sample does the most harm?
+# -------------------------------------------
 #
 # The same ``q`` answers another question: *how would the loss on the other samples change
 # if I removed this sample from the training?* If you leave out sample ``i``, its part
@@ -251,7 +251,7 @@ labels = ax.set(xlabel="predicted", ylabel="trained without it")
 
 # %%
 # The points lie near the line, but the prediction is too small for large changes, because
-# one of twenty samples is not a small part. Which sample does most harm, so that ``V``
+# one of twenty samples is not a small part. Which sample does the most harm, so that ``V``
 # falls most without it? And without which sample does ``V`` rise most?
 
 print(

@@ -4,18 +4,18 @@ r"""
 MeanFlow: images in one step, and a derivative along the way
 ============================================================
 
-A flow model makes a sample by following an arrow field in fifty small steps. MeanFlow
-(Geng et al., 2025) learns where the whole walk leads, and makes the sample in one step.
-Its training needs the derivative of the network along a moving point. The derivative is
-one product in :term:`forward mode`, a :term:`JVP`. You compute it with ``torch.func.jvp``
-and the :term:`tangents <tangent>` ``(velocity, 0, 1)``.
+A flow model makes a sample by following a velocity field in many small steps, for example
+fifty. MeanFlow (Geng et al., 2025) learns where the whole walk leads, and makes the sample
+in one step. Its training needs the derivative of the network along a moving point. The
+derivative is one product in :term:`forward mode`, a :term:`JVP`. You compute it with
+``torch.func.jvp`` and the :term:`tangents <tangent>` ``(velocity, 0, 1)``.
 """
 
 # %%
 # Our images have two pixels, so that we can see them: each is a point in the plane, and
 # they lie on a crescent. Every image is mixed with noise along a straight line,
 # :math:`z_t=(1-t)\,x+t\,e`. At time 0 this point is the image, at time 1 it is the noise,
-# and all the time it moves with the velocity :math:`e-x`.
+# and throughout it moves with the constant velocity :math:`e-x`.
 #
 # To make a new image we start at noise and go back to time 0. But many lines pass through
 # the same point, and a network can only learn the mean of their velocities there. This
@@ -109,10 +109,10 @@ noise = torch.randn(1000, 2)
 images = sample(net, noise)
 
 # %%
-# The blocks up to here are the whole program. Copy them together. Does one step lead to
-# the crescent? For comparison, we take one step along the arrows at time 1, with ``r = t
-# = 1``, as a plain flow model would have them. We also take fifty small steps along such
-# arrows:
+# The blocks up to here are the whole program. Copy them together. Does one step lead to the
+# crescent? For comparison, we take one step with the velocity at time 1, that is, with
+# ``r = t = 1``, as a plain flow model would. We also take fifty small steps, each with the
+# velocity at its own time. The code calls these velocities arrows:
 
 
 def follow_arrows(net, noise, steps):
@@ -140,7 +140,7 @@ for ax, (name, cloud) in zip(axes.flat, clouds.items(), strict=True):
 title = figure.suptitle("One step along the average reaches the crescent")
 
 # %%
-# One step along the arrows of time 1 ends near the middle of all images. From pure noise
+# One step with the velocity at time 1 ends near the middle of all images. From pure noise
 # the mean of all lines leads there. The average velocity does not have this problem. We
 # print the energy distance between each cloud and real images, which is 0 if the two have
 # the same distribution, and whether this distance is below 0.02:
@@ -164,14 +164,14 @@ for name, distance in distances.items():
 # moves with ``velocity``, the second with 0, the third with 1, and the output of the
 # network then moves with ``du_dt``. The paper writes v for the velocity. This is not the
 # ``v`` of ``backward``: a tangent has the shape of the *input*, and is pushed forward, as
-# in :ref:`what-is-a-jvp`. The ``v`` that goes backwards is different. At the output of
-# the network, ``loss.backward()`` has the ``v`` :math:`2\,(u-\text{target})`, divided by
-# the number of rows.
+# in :ref:`what-is-a-jvp`. The ``v`` that goes backwards is different. The ``v`` that
+# ``loss.backward()`` sends to the output of the network is :math:`2\,(u-\text{target})`,
+# divided by the number of rows.
 #
 # To see the push in numbers, take images whose two pixels are normally distributed, with
 # mean 0 and spread 0.5. Then there is a formula for everything. At time t the points have
-# the spread :math:`\sigma_t=\sqrt{0.25\,(1-t)^2+t^2}`, and the walk from t to r shrinks z
-# by :math:`\sigma_r/\sigma_t`:
+# the spread :math:`\sigma_t=\sqrt{0.25\,(1-t)^2+t^2}`, and the walk from t to r multiplies
+# z by :math:`\sigma_r/\sigma_t`:
 
 
 def spread(t):
@@ -215,7 +215,7 @@ pullback.draw.jvp(
 # -----------------
 #
 # **The whole tangent.** With ``(0, 0, 1)`` you get the partial derivative with respect to
-# t, of a point that stands still. With ``(velocity, 1, 1)`` r moves as well. Both calls
+# t, in which the point stands still. With ``(velocity, 1, 1)`` r moves as well. Both calls
 # run, but both give a derivative along a different path. We print the u that each of them
 # gives, and whether this u is right:
 
@@ -249,12 +249,12 @@ constant, through = gradients
 print("the same:", torch.allclose(constant, through, rtol=0.1))
 
 # %%
-# **One jvp for all rows.** All rows are pushed at once, each by its own tangent. This
-# gives each row its own derivative, because no row influences another in this network.
-# With BatchNorm in training mode this fails, as it does for the :ref:`ones of backward
-# <mixing-samples>`. If BatchNorm keeps running statistics, ``jvp`` refuses it. Without
-# running statistics there is no message. We push all rows, then the first row alone, and
-# compare the results for the first row:
+# **One jvp for all rows.** All rows are pushed at once, each by its own tangent. This gives
+# each row its own derivative, because no row influences another in this network. With
+# BatchNorm in training mode this fails, in the same way as a :ref:`v of ones
+# <mixing-samples>` fails in ``backward``. If BatchNorm keeps running statistics, ``jvp``
+# refuses it. Without running statistics there is no message. We push all rows, then the
+# first row alone, and compare the results for the first row:
 
 alone = torch.zeros(256, 1)
 alone[0] = 1.0

@@ -11,12 +11,12 @@ sum of the :term:`cotangents <cotangent>` that would arrive at infinitely many l
 """
 
 # %%
-# Our rows are points of two rings, one inside the other, and a model should tell the rings
-# apart. An ordinary network would stack several layers. Ours has a single layer,
-# :math:`f(z,x)=\tanh(Wz+Ux+b)`, whose output goes in again as z, together with the same
-# input x. After some iterations z settles at an *equilibrium* with :math:`z=f(z,x)`, and a
-# linear layer reads the answer from z. For z to settle, W must not stretch any vector, so
-# we divide W by its norm:
+# Each row of our data is a point on one of two rings, one inside the other, and a model
+# should tell the rings apart. An ordinary network would stack several layers. Ours has a
+# single layer, :math:`f(z,x)=\tanh(Wz+Ux+b)`, whose output goes in again as z, together
+# with the same input x. After some iterations z settles at an *equilibrium* with
+# :math:`z=f(z,x)`, and a linear layer reads the answer from z. For z to settle, W must not
+# stretch any vector, so we divide W by its norm:
 
 import torch
 from torch import nn
@@ -276,8 +276,8 @@ print("trained, above 0.5:", trained > 0.5)
 # problem, and on the weights.
 #
 # **How far to iterate.** The formula holds *at* the equilibrium. The further from the
-# equilibrium you stop, in the forward or in the backward pass, the larger is the error of
-# the gradient. Here is its relative error, in powers of ten:
+# equilibrium you stop, in the forward or in the backward pass, the larger the error of the
+# gradient is. Here is its relative error, in powers of ten:
 
 errors = []
 for tolerance in (1e-1, 1e-3, 1e-6):

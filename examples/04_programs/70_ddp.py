@@ -15,11 +15,11 @@ processes, every ``v`` is divided by ``K``, whatever your loss is.
 # The program
 # -----------
 #
-# Here is a whole training that can run in any number of processes. It fits a sine with a
-# small network. Each process makes the same batches and takes only its own rows from
+# Here is a whole training program that can run in any number of processes. It fits a sine
+# with a small network. Each process makes the same batches and takes only its own rows from
 # them, ``x[rank::K]``. In a real program a ``DistributedSampler`` gives each process its
-# rows. All processes begin with the same weights. Save the program as
-# ``ddp_training.py``, and start it with the command at its top:
+# rows. All processes begin with the same weights. Save the program as ``ddp_training.py``,
+# and start it with the command at its top:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_training.py
 #    :language: python
@@ -68,7 +68,7 @@ alone = curves_of(torchrun(TRAINING, "mean", processes=1))["mean"]
 together = curves_of(torchrun(TRAINING, "mean", "sum", "times_K"))
 
 # %%
-# Here are the four losses, smoothed a little:
+# Here are the four loss curves, smoothed a little:
 
 import matplotlib.pyplot as plt
 
@@ -96,9 +96,9 @@ for name, curve in together.items():
     print(f"{name:8} as in one process: {same}")
 
 # %%
-# In formulas, process ``k`` has the losses :math:`\ell^{(k)}` of its rows, and gives them
-# the weights :math:`v^{(k)}`, which are one over the number of its rows for a mean, and
-# ones for a sum. After ``backward`` every process holds
+# In formulas, process ``k`` has the losses :math:`\ell^{(k)}` of its rows, and weights them
+# with :math:`v^{(k)}`. For a mean, each entry of :math:`v^{(k)}` is 1 divided by the number
+# of its rows, and for a sum, each entry is 1. After ``backward`` every process holds
 #
 # .. math::
 #
@@ -112,7 +112,7 @@ for name, curve in together.items():
 #
 # DDP does its work in hooks on the parameters, and only in the ``backward`` that it
 # expects. The second file tries nine cases with a linear model, four rows of data, and a
-# ``v`` of ones. For each case it prints the gradient that process 0 holds in the end, and
+# ``v`` of ones. For each case it prints the gradient that process 0 holds at the end, and
 # next to it the gradient that process 1 holds:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_cases.py
@@ -132,8 +132,8 @@ print(printed)
 # that average the gradients never run. Each process gets the gradient of its own rows.
 # Average them yourself: ``dist.all_reduce(g)``, and then ``g / K``.
 #
-# **The module inside.** ``model.module(x)`` skips the forward pass of DDP, and so DDP does
-# not know that a ``backward`` is coming.
+# **Calling the module inside DDP.** ``model.module(x)`` skips the forward pass of DDP, and
+# so DDP does not know that a ``backward`` is coming.
 #
 # **Two backward calls**, one for each of two losses, after both forward passes. DDP
 # expects a ``backward`` after each forward pass, before the next one begins. So it

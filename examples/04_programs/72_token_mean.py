@@ -45,8 +45,8 @@ then give every token of the whole batch the same ``v``.
 # except the last. The gradients add up in each process, and the last ``backward``
 # averages the whole sum (:ref:`across-processes`).
 #
-# What each rule learns
-# ---------------------
+# What a model learns with each rule
+# ----------------------------------
 #
 # We start the program in two processes with each of the three rules, and in one process
 # with the first rule. Each run prints the mean loss of a token, which is computed in the
@@ -143,7 +143,7 @@ for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
     print(f"{mean:6.3f} {total:5.3f} {labels.ne(-100).sum():7} {g.norm():9.3f}")
 
 # %%
-# The mean over no tokens is NaN. Its gradient is 0 here, so it does not spoil the
+# The mean over zero tokens is NaN. Its gradient is 0 here, so it does not spoil the
 # weights, but it spoils the log. The sum is 0, and spoils neither.
 #
 # **A Trainer that counts for you.** In transformers, the Trainer passes the number of

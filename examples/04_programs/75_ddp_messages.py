@@ -88,8 +88,8 @@ print("unused:", [name for name, p in bare.named_parameters() if p.grad is None]
 # ready. Then their hooks run after all.
 #
 # Below, one layer goes through two checkpoints. The hook ``note`` stores the gradient of
-# the bias that DDP sends to the other processes. Next to it we print the gradient that
-# the parameter holds in the end. The two should be the same:
+# the bias that DDP sends to the other processes. Next to it we print the gradient that the
+# parameter holds at the end. The two should be the same:
 
 
 class Checkpointed(nn.Module):
@@ -125,12 +125,12 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
         print(str(error).partition(".")[0])
 
 # %%
-# Look at the second line of the output. **Without the flag there is no message, and only
-# a third of the gradient is averaged.** The parameter was ready after the first of the
-# two inner ``backward`` calls, and DDP sent the gradient that it held at this moment.
-# Each process would add the second part afterwards, without the other processes, so that
-# the copies of the model drift apart. If you call ``backward`` twice yourself, there is
-# no message either (:ref:`across-processes`).
+# Look at the second line of the output. **Without the flag there is no message, and only a
+# third of the gradient is averaged.** The parameter was ready after the first of the two
+# inner ``backward`` calls, and DDP sent the gradient that it held at this moment. Each
+# process would add the second part afterwards, without the other processes, so the copies
+# of the model would drift apart. If you call ``backward`` twice yourself, there is no
+# message either (:ref:`across-processes`).
 #
 # In the last two lines of the output, the two gradients agree. With
 # ``use_reentrant=False`` the checkpoint is part of one graph, and this is the setting to
@@ -140,10 +140,10 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
 # Grad strides do not match bucket view strides
 # ---------------------------------------------
 #
-# This warning is about a gradient that has the right numbers, but lies in memory in a
-# different order than its parameter, so that DDP has to copy it. People get the warning
-# with 1×1 convolutions on GPUs. Here a transposed weight causes it. PyTorch warns only
-# once in each process, unless you ask for every warning:
+# This warning is about a gradient that has the right numbers, but whose order in memory
+# differs from the order of its parameter, so DDP has to copy it. People get the warning
+# with 1×1 convolutions on GPUs. Here a transposed weight causes it. PyTorch warns only once
+# in each process, unless you ask for every warning:
 
 linear = nn.Linear(2, 1, bias=False)
 nn.init.ones_(linear.weight)
@@ -165,13 +165,12 @@ dist.destroy_process_group()
 # Was asked to gather along dimension 0, but all input tensors were scalars
 # -------------------------------------------------------------------------
 #
-# ``DataParallel`` is the older of the two classes. It uses one process, which divides
-# each batch among ``K`` GPUs. If your model returns its loss, you get a vector of ``K``
-# losses, with this warning. Then ``backward`` raises an error, because the vector needs a
-# ``v``. Which ``v`` should you pass? If each loss is a mean, take the mean of the ``K``
-# losses. This is the same as a ``v`` with ``1/K`` in each place. The gradient of their
-# sum would be ``K`` times as large. There is no GPU here, so we cut the batch with
-# ``chunk``:
+# ``DataParallel`` is the older of the two classes. It uses one process, which divides each
+# batch among ``K`` GPUs. If your model returns its loss, you get a vector of ``K`` losses,
+# with this warning. Then ``backward`` raises an error, because the vector needs a ``v``.
+# Which ``v`` should you pass? If each loss is a mean, take the mean of the ``K`` losses.
+# This is the same as a ``v`` in which every entry is ``1/K``. The gradient of their sum
+# would be ``K`` times as large. There is no GPU here, so we cut the batch with ``chunk``:
 
 weight, points = torch.ones(2, requires_grad=True), data.clone().requires_grad_()
 gathered = torch.stack([((part @ weight) ** 2).mean() for part in points.chunk(2)])
@@ -205,10 +204,10 @@ for name, loss in losses.items():
 # What to watch for
 # -----------------
 #
-# **Old threads.** *Scatter is not differentiable twice*, which people got with a gradient
-# penalty under ``DataParallel``, is an error message from 2017 (PyTorch issue 2467). Its
-# cause was fixed long ago. Cutting a batch and joining the parts are linear operations,
-# so you can take a second derivative through them:
+# **Old forum threads.** *Scatter is not differentiable twice*, which people got with a
+# gradient penalty under ``DataParallel``, is an error message from 2017 (PyTorch issue
+# 2467). Its cause was fixed long ago. Cutting a batch and joining the parts are linear
+# operations, so you can take a second derivative through them:
 
 (g,) = torch.autograd.grad(gathered, points, torch.ones(2), create_graph=True)
 (twice,) = torch.autograd.grad((g.norm(dim=1) ** 2).mean(), weight)

@@ -8,7 +8,7 @@ Your function is a simulation. One run takes a second, and you want the whole
 :term:`Jacobian` of the function. With a thousand outputs this takes a thousand backward
 passes. You have eight processes. Can each of them take an eighth of the work? It can,
 because the rows of a Jacobian are :term:`vector-Jacobian products <vector-Jacobian
-product>` that do not depend on each other: the ``v`` of row ``i`` has a 1 in place ``i``
+product>` that do not depend on each other: the ``v`` of row ``i`` has a 1 at position ``i``
 and zeros elsewhere, and any process may compute this row.
 :func:`pullback.distributed.jacobian` divides the rows among the processes, and returns the
 whole of ``J`` in each of them.

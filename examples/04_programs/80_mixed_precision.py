@@ -16,10 +16,10 @@ Here we follow one gradient from station to station.
 # One step under autocast
 # -----------------------
 #
-# Under ``autocast`` matrix products run in the short type, and some losses run in
-# float32. On CUDA, powers run in float32, too. So the forward pass contains casts that
-# you have not written. Our model is one product. ``x`` and ``w`` have the shape ``(1,
-# 2)``, and ``h``, ``y`` and ``v`` have the shape ``(1, 1)``:
+# Under ``autocast`` matrix products run in the 16-bit type that you choose, and some losses
+# run in float32. On CUDA, powers run in float32, too. So the forward pass contains casts
+# that you have not written. Our model is one product. ``x`` and ``w`` have the shape
+# ``(1, 2)``, and ``h``, ``y`` and ``v`` have the shape ``(1, 1)``:
 
 import math
 from contextlib import nullcontext
@@ -59,10 +59,10 @@ print(x.grad.dtype, w.grad.dtype)
 # From ``y`` back to the product, the gradients are bfloat16. After the cast they are
 # float32.
 #
-# Digits, and a range
-# -------------------
+# Digits and range: what the two 16-bit types lack
+# ------------------------------------------------
 #
-# The short types lack two different things. bfloat16 has the range of float32 but only 8
+# The two 16-bit types lack different things. bfloat16 has the range of float32 but only 8
 # binary digits. float16 has 11 digits, but only numbers between 0.00000006 and 65504. A
 # scale cannot bring back missing digits, but it can make up for a missing range.
 #
@@ -87,8 +87,8 @@ for name, (forward, back) in runs.items():
 # right. In the third run the forward pass was exact, but the products in ``backward``
 # were not. So end the ``with`` before you call ``backward``.
 #
-# GradScaler is a v
-# -----------------
+# The scale of a GradScaler is a v
+# --------------------------------
 #
 # Now we look at the range. The smallest positive number of float16 is 0.00000006, and
 # gradients are often smaller. So ``GradScaler`` multiplies the loss by a large number,

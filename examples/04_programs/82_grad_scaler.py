@@ -114,8 +114,8 @@ def training_step(model, loss_of, batches, optimizer, scaler, limit):
 
 # %%
 # We let a small network learn ``y = 2 * x`` with this function. We train a second network
-# as if the line with ``unscale_`` were missing. Its scaler does not divide before
-# ``step``, so that the clip comes too early:
+# as if the line with ``unscale_`` were missing. Its scaler does not divide before ``step``,
+# so the clip comes too early:
 
 
 class Later(torch.amp.GradScaler):
@@ -162,8 +162,8 @@ title = ax.set_title("A clip that comes before unscale_ stops the training")
 # too. The second network hardly changes, and there is no error. We shall see how much too
 # short its steps are.
 #
-# Three wrong orders
-# ------------------
+# Three wrong orders of the calls
+# -------------------------------
 #
 # We write the step as a list of words, in which ``a`` and ``b`` are the two
 # micro-batches, and print how long the step is. In the right order, its length is 1, the
@@ -213,8 +213,8 @@ for order in (
 #   gradient and one that is not. But without the second ``unscale_`` there is no error.
 #   Here the step is more than twenty thousand times too long.
 #
-# A skipped step
-# --------------
+# When the scaler skips a step
+# ----------------------------
 #
 # Sometimes the scale is too large, and a gradient becomes infinite or NaN. Then ``step``
 # leaves the weights as they are, and ``update`` halves the scale. You need not worry
@@ -233,16 +233,15 @@ print(torch.equal(w, start()[0]), scaler.get_scale())
 # ``step`` for each optimizer, and ``update`` once at the end, because all gradients that
 # add up in ``.grad`` must have been scaled by the same number.
 #
-# With a gradient penalty
-# -----------------------
+# The scale with a gradient penalty
+# ---------------------------------
 #
 # A gradient penalty needs two gradients: an inner one, which is part of the loss, and the
 # gradient of the loss itself. Both are computed in float16, so both need the scale. The
-# inner gradient is used in the middle of the step, and ``unscale_`` does not divide it.
-# So scale the scores, and divide the inner gradient by ``get_scale()`` yourself, *before*
-# you take the norm, which is not linear. The whole loss is scaled again for ``backward``.
-# The forward pass belongs inside the ``autocast`` block, and the inner ``grad`` outside
-# of it:
+# inner gradient is used in the middle of the step, and ``unscale_`` does not divide it. So
+# scale the scores, and divide the inner gradient by ``get_scale()`` yourself, *before* you
+# take the norm, which is not linear. The whole loss is scaled again for ``backward``. The
+# forward pass belongs inside the ``autocast`` block, and the inner ``grad`` outside it:
 
 
 def critic_loss(w, scaler, divide=True):

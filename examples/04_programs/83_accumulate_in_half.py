@@ -4,11 +4,11 @@ r"""
 A big batch in half precision: accumulate, unscale, clip, step
 ==============================================================
 
-The batch that you want does not fit into memory. In float16 it would need less memory.
-And the paper that you follow clips the gradient. Accumulating, scaling and clipping take
-a few lines each, but if you combine them, these lines have to stand in one particular
-order. Here is the whole training loop, with a last batch that is not full. The loop has
-one ``v``: the scale, divided by the number of rows.
+The batch that you want does not fit into memory. In float16 it would need less memory. And
+the paper that you follow clips the gradient. Accumulating, scaling and clipping take a few
+lines each, but if you combine them, these lines have to be in one particular order. Here is
+the whole training loop, with a last batch that is not full. The loop has one ``v``: the
+scale, divided by the number of rows.
 """
 
 # %%
@@ -85,8 +85,8 @@ def train(model, loader, accumulate=4, epochs=30, dtype=torch.float16, clip=0.5)
 
 # %%
 # You can copy everything up to the end of the next block in one piece. On a GPU, move the
-# model and the rows there. The scale begins at 2²⁴ and may grow after 20 steps. Both
-# values are bolder than the defaults, so that you see the scale change in a short run:
+# model and the rows there. The scale begins at 2²⁴ and may grow after 20 steps. Both values
+# are more extreme than the defaults, so that you see the scale change in a short run:
 
 torch.manual_seed(0)  # the same weights and order on every build
 model = nn.Sequential(
@@ -158,9 +158,8 @@ print(f"v is {v[0].item():.0f} for each row; same gradients: {all(same)}")
 # %%
 # Why should v be so large? The loss is computed in float32, but from the logits backwards
 # the gradient is computed in float16, which has nothing between 0 and 0.00000006. Our
-# network is right about most points by now, so that the gradients at its logits are
-# small. Does more than one in a hundred of these gradients become 0, without a scale and
-# with one?
+# network is right about most points by now, so the gradients at its logits are small. Does
+# more than one in a hundred of these gradients become 0, without a scale and with one?
 
 for scale in (1.0, 1024.0):
     with torch.autocast("cpu", dtype=torch.float16):
@@ -173,9 +172,9 @@ for scale in (1.0, 1024.0):
 # %%
 # The largest number of float16 is 65504. So the scale may be neither too small nor too
 # large, and because the gradients change while the network learns, the scaler keeps
-# adjusting it. bfloat16 has the range of float32. ``train(..., dtype=torch.bfloat16)``
-# runs the same lines with a scaler that is switched off, and v is one over the number of
-# rows.
+# adjusting it. bfloat16 has the range of float32. ``train(..., dtype=torch.bfloat16)`` runs
+# the same lines with a scaler that is switched off, and each entry of v is 1 divided by the
+# number of rows.
 #
 # What to watch for
 # -----------------
@@ -271,9 +270,9 @@ for gradient in (1e36, 1.0):
 #
 # .. dropdown:: How we checked this page
 #
-#    The last group has 68 rows. We compare the gradient that its three micro-batches
-#    leave with the gradient of all 68 rows at once, without autocast. In float32 they
-#    agree up to rounding, and in the two short types up to the digits of the type.
+#    The last group has 68 rows. We compare the gradient that its three micro-batches leave
+#    with the gradient of all 68 rows at once, without autocast. In float32 they agree up to
+#    rounding, and in the two 16-bit types up to the digits of the type.
 
 order = torch.randperm(580)[512:]
 whole = torch.autograd.grad(cross_entropy(model(x[order]), y[order]), weights)

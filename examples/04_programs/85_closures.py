@@ -7,7 +7,7 @@ How often does LBFGS run backward, and what must its closure do?
 You fit a curve to measurements, and Adam needs about a hundred steps for four parameters.
 Somebody recommends LBFGS. You change the line that creates the optimizer, and the program
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS
-evaluates the loss at several places, up to about twenty-five by default, and each time it
+evaluates the loss at several points, up to about twenty-five by default, and each time it
 needs the loss *and* the gradient. So you pass it a function, the *closure*, which it can
 call as often as it needs to. What does the closure have to contain, and where does ``v``
 go?
@@ -121,8 +121,8 @@ title = ax.set_title("LBFGS calls the closure many times in one step")
 # higher than the dot before. They are trials of the line search, which did not stay
 # there.
 #
-# How many calls are one step?
-# ----------------------------
+# How many calls does one step make?
+# ----------------------------------
 #
 # To count the calls exactly, we take a function that you can compute by hand,
 # :math:`f(w)=\frac12w^\top Aw-b^\top w` from ``(2,)`` to one number. Its gradient is
@@ -186,9 +186,9 @@ for optimizer, settings in (
 # ``.grad``, and LBFGS uses the sum as if it were the gradient. If you clear ``.grad`` only
 # before ``step``, the gradient of the first call is right, and no other. **New data in each
 # call, or dropout.** LBFGS computes the curvature from the difference of two gradients, so
-# they have to be gradients of the *same* function. Draw the batch outside of the closure.
-# Here are the first three calls. On the left is the gradient that LBFGS was given, and on
-# the right the true gradient at the same point:
+# they have to be gradients of the *same* function. Draw the batch outside the closure. Here
+# are the first three calls. On the left is the gradient that LBFGS was given, and on the
+# right the true gradient at the same point:
 
 torch.manual_seed(0)  # the same noise on every build
 for wrong in (None, "zero_grad", "new batch"):
@@ -240,9 +240,9 @@ print("more than half again as many calls:", len(with_half) > 1.5 * len(with_rig
 # With four other seeds for the noise it needed between 1.8 and 2.5 times as many calls.
 #
 # **Four more errors.** The first is the error from the top of the page: there is no
-# closure. The second comes from a loss that was computed outside of the closure, because
-# the first call has freed its graph. The third comes from a ``GradScaler``, which does
-# not allow closures. The fourth appears in ``inference_mode``, where ``step`` cannot turn
+# closure. The second comes from a loss that was computed outside the closure, because the
+# first call has freed its graph. The third comes from a ``GradScaler``, which does not
+# allow closures. The fourth appears in ``inference_mode``, where ``step`` cannot turn
 # recording on:
 
 w, calls, opt, closure = problem(LBFGS)
@@ -279,14 +279,14 @@ except RuntimeError as error:
 # A derivative through the step
 # -----------------------------
 #
-# Sometimes you want the opposite, a gradient that goes *through* the step, to its
-# learning rate or to the weights before the step. With ``differentiable=True``, a flag
-# that LBFGS does not have, the step is recorded. Then ``w`` must not be a leaf, and its
-# ``.grad`` needs a graph, so you compute it with ``create_graph=True``. The step still
-# changes ``w`` in place, but the graph of the loss has saved ``w``. So pass a clone of
-# ``w`` to the loss. Here we make one step on :math:`w^3` from 2, with the rate 0.1. Then
-# we compute the slopes of :math:`w^2` with respect to the start and to the rate, first
-# without the clone and then with it:
+# Sometimes you want the opposite, a gradient that goes *through* the step, to its learning
+# rate or to the weights before the step. With ``differentiable=True``, a flag that LBFGS
+# does not have, the step is recorded. Then ``w`` must not be a leaf, and its ``.grad``
+# needs a graph, so you compute it with ``create_graph=True``. The step still changes ``w``
+# in place, but the graph of the loss has saved ``w``. So pass a clone of ``w`` to the loss.
+# Here we make one step on :math:`w^3` from 2, with a rate of 0.1. Then we compute the
+# slopes of :math:`w^2` with respect to the start and to the rate, first without the clone
+# and then with it:
 
 
 def through(start, rate, copy):
@@ -308,7 +308,7 @@ for copy in (False, True):
 # %%
 # .. admonition:: Try it
 #
-#    A call of your model takes a minute, and you would like to make at most four calls in
+#    A call to your model takes a minute, and you would like to make at most four calls in
 #    each step. You set ``max_eval=4``. Do you get at most four calls?
 #
 # .. dropdown:: Answer

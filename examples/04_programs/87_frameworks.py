@@ -113,8 +113,8 @@ for name, history in trained.items():
 # hardly notice the difference, since Adam divides each entry of the gradient by the typical
 # size of its past values.
 #
-# Where only a scalar is taken: fold v into one
-# ---------------------------------------------
+# If a framework takes only a scalar: fold v into it
+# --------------------------------------------------
 #
 # Some frameworks accept only a single number: Lightning as the return value of
 # ``training_step``, a Trainer as the loss, and DeepSpeed as the argument of
@@ -159,8 +159,8 @@ line = below.axhline(0, color="grey", linewidth=0.8)
 # has none. So log the true cost, and do not use the scalar for early stopping or for a
 # scheduler.
 #
-# In numbers that you can check
-# -----------------------------
+# Each way in numbers that you can check
+# --------------------------------------
 #
 # With x = (1, 2), :math:`y=x^2` and v = (1, 10) the gradient is :math:`2xv`, which is (2,
 # 40). We call ``backward`` in each way and print ``x.grad``. ``retain_graph=True`` is

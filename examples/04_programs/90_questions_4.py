@@ -13,7 +13,7 @@ compares possible answers, and shows which one is right.
 # -----------------------
 #
 # ``losses`` has shape ``(4,)``. Which ``v`` gives the gradient of ``losses.mean()``: ones,
-# a quarter in each place, or a single 1/4?
+# a quarter in each entry, or a single 1/4?
 
 import torch
 
@@ -40,7 +40,7 @@ outcomes = {name: outcome(v) for name, v in answers.items()}
 print(outcomes)
 
 # %%
-# A quarter in each place gives the mean. The single number has the wrong shape
+# A quarter in each entry gives the mean. The single number has the wrong shape
 # (:ref:`loss-as-v`).
 #
 # 2. A number from SciPy

@@ -37,8 +37,8 @@ x.grad = None
 print(x.grad, torch.autograd.grad(x**2, x)[0])
 
 # %%
-# In a training loop
-# ------------------
+# Gradients that add up in a training loop
+# ----------------------------------------
 #
 # *My loss goes down, then up, then down again.* This is how a loop without ``zero_grad()``
 # behaves. Each step follows the sum of all gradients so far, and so the weight runs past
@@ -138,8 +138,8 @@ stored, cloned = x.grad, x.grad.clone()
 print(stored, cloned)
 
 # %%
-# When twice is right
-# -------------------
+# When the double gradient is right
+# ---------------------------------
 #
 # A tensor that is used in two places gets the sum of the gradients that come back along the
 # two paths. This is the :term:`chain rule`, and you should not divide by two. You meet such

@@ -43,8 +43,8 @@ def ratio(g, wanted=expected):
 
 
 # %%
-# One factor everywhere
-# ---------------------
+# The same wrong factor in every entry
+# ------------------------------------
 #
 # *Twice what my formula says*: this most often comes from the half of :math:`\frac12r^2`,
 # which ``mse_loss`` leaves out. A factor of N means that there is a sum in place of a mean,
@@ -99,8 +99,8 @@ for _ in range(3):
 
 # %%
 # *Half of my formula, and only where i ≠ j.* Your formula is for symmetric matrices and
-# changes :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with respect to
-# each entry by itself. Our example is :math:`u^\top Au`:
+# treats :math:`A_{ij}` and :math:`A_{ji}` as one variable. PyTorch differentiates with
+# respect to each entry by itself. Our example is :math:`u^\top Au`:
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
@@ -112,13 +112,13 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # --------------------------------
 #
 # The gradient with respect to the *input* has a row for each sample. If each row has its
-# own factor, the factors come from ``v``, which may hold weights, a mask, or one over the
-# length of each sequence. If each column has its own factor, the factors come from the
-# scales of the inputs. If each column is normalized as :math:`z=(x-\mu)/\sigma`, the
-# gradient with respect to x is, column by column, the gradient with respect to z divided by
-# :math:`\sigma`. The first line of the output shows the factors of the rows, and whether
-# each row has only one factor. The second shows the same for the columns, where σ is 1, 10
-# and 0.1:
+# own factor, the factors come from ``v``, which may hold weights, a mask, or the
+# reciprocals of the sequence lengths. If each column has its own factor, the factors come
+# from the scales of the inputs. If each column is normalized as :math:`z=(x-\mu)/\sigma`,
+# the gradient with respect to x is, column by column, the gradient with respect to z
+# divided by :math:`\sigma`. The first line of the output shows the factors of the rows, and
+# whether each row has only one factor. The second shows the same for the columns, where σ
+# is 1, 10 and 0.1:
 
 
 def by_input(x, v):
@@ -165,9 +165,9 @@ print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by
 
 # %%
 # Your formula itself may be wrong, too. Difference quotients use neither the formula nor
-# autograd. As a check, we compare the quotients of each loss, in float64, with autograd.
-# The quotients agree with autograd, so each factor above does come from the loss. The
-# last line checks that the first loss has the expected gradient:
+# autograd. As a check, we compare the difference quotients of each loss, in float64, with
+# the gradients from autograd. The two agree, so each factor above does come from the loss.
+# The last line checks that the first loss has the expected gradient:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():

@@ -15,8 +15,8 @@ reached the same nodes again. So look for a tensor through which both calls walk
 - If a tensor was computed from the parameters *once*, before the loop or in ``__init__``,
   move the lines that compute it into the loop, or into ``forward`` (Cause 3).
 
-Causes 2 and 3 look alike: both fail in the second step, never in the first. To tell them
-apart, look where the tensor is assigned: with Cause 2 it is assigned in the loop, and
+Causes 2 and 3 look alike: with both, the second step fails, and never the first. To tell
+them apart, look where the tensor is assigned: with Cause 2 it is assigned in the loop, and
 with Cause 3 before the loop. The message suggests ``retain_graph=True``, but you seldom
 need it.
 """
@@ -75,8 +75,8 @@ spent(y)
 
 # %%
 # The names help you find the line: ``PowBackward0`` belongs to a power, and
-# ``ExpBackward0`` to a call of ``exp``. Whether this line stands in the loop or before it
-# tells you which cause you have.
+# ``ExpBackward0`` to a call to ``exp``. Whether this line is in the loop or before it tells
+# you which cause you have.
 #
 # *Why does it work with + and fail with \*?* A sum, a difference or a view saves no
 # values, so nothing is missing the second time, and there is no error. But the second
@@ -179,8 +179,8 @@ for step in steps:
 spent(cell(steps[0], state.detach()).sum())
 
 # %%
-# Cause 3: computed once, used in every turn
-# ------------------------------------------
+# Cause 3: computed once, used in every iteration
+# -----------------------------------------------
 #
 # *It fails on the second batch, never on the first*, as with Cause 2. Move the line that
 # computes the tensor into the loop, or from ``__init__`` to ``forward``, so that each
@@ -188,7 +188,7 @@ spent(cell(steps[0], state.detach()).sum())
 #
 # A filter, a normalized weight, a penalty on the weights or a table of positions was
 # computed from the weights once, before the loop or in the ``__init__`` of a module, and
-# each turn of the loop uses the result. The first ``backward`` frees the graph of this
+# each iteration of the loop uses the result. The first ``backward`` frees the graph of this
 # result. ``retain_graph=True`` does not help here. If the graph has saved a weight, as the
 # graph of a penalty has, the next error is about an in-place edit (:ref:`in-place`). If the
 # graph has not saved one, there is no error, but the result keeps the value that it had
@@ -203,8 +203,7 @@ scale = w.exp()
 spent((scale * 2.0).sum())
 
 # %%
-# In a module the mistake looks like this. The two classes differ only in the place of one
-# line:
+# In a module the mistake looks like this. The two classes differ only in where one line is:
 
 
 class Wrong(torch.nn.Module):

@@ -71,8 +71,8 @@ _, column = torch.func.jvp(lambda x: layer(x).tanh(), (x.detach(),), (u,))
 print(column.detach().numpy().round(2))
 
 # %%
-# Part of a weight
-# ----------------
+# Training only a part of a weight
+# --------------------------------
 #
 # *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor,
 # and you cannot switch it off for a slice:
@@ -160,8 +160,8 @@ print(torch.autograd.grad(replaced.sum() + a.sum(), s)[0])
 # %%
 # As a check, we compare the JVP with difference quotients of every output along the second
 # column. We compare the gradient with respect to ``t`` with the difference quotients along
-# the first column, summed over the outputs. The gradient of the first row is compared with
-# the chain rule, worked out by hand with :math:`\tanh'=1-\tanh^2`:
+# the first column, summed over the outputs. We compare the gradient with respect to the
+# first row with the chain rule, worked out by hand with :math:`\tanh'=1-\tanh^2`:
 
 h, at, e = 1e-3, x.detach(), torch.eye(3)
 with torch.no_grad():
@@ -177,9 +177,9 @@ assert not torch.equal(half.weight[:1], start)
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` covers the other reasons for None. :ref:`one-component` shows how to
-# pick one output instead of one input, and :ref:`per-sample-gradients` shows how to get a
-# separate gradient for each sample.
+# :ref:`grad-is-none` covers the reasons why a gradient is None. :ref:`one-component` shows
+# how to pick one output instead of one input, and :ref:`per-sample-gradients` shows how to
+# get a separate gradient for each sample.
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]

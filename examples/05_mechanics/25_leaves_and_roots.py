@@ -13,9 +13,9 @@ argument.
 """
 
 # %%
-# Let ``h`` stand between the leaf ``x`` and the root ``y``. The chain rule passes through
-# ``h``, and ``h.grad`` is the :term:`upstream gradient`, the factor that has been computed
-# when the backward pass arrives at ``h``:
+# Let ``h`` be a tensor between the leaf ``x`` and the root ``y``. The chain rule passes
+# through ``h``, and ``h.grad`` is the :term:`upstream gradient`, the factor that has been
+# computed when the backward pass arrives at ``h``:
 #
 # .. math::
 #

@@ -109,8 +109,8 @@ ax = pullback.plot.trace(seen)
 title = ax.set_title("y = exp(c x + w), and v = (1, 1) on its way back")
 
 # %%
-# What is saved
-# -------------
+# What a node saves
+# -----------------
 #
 # A node keeps the tensors that its rule needs. ``exp`` keeps its result, and a product
 # keeps each factor whose *partner* requires a gradient. You find these tensors in the

@@ -86,8 +86,8 @@ for name, write in {
 # you find ``.data`` in old code, replace it: use a ``no_grad`` block where the code changes
 # a parameter, and ``detach()`` where the code reads one.
 #
-# Leaves and views
-# ----------------
+# Edits of leaves and views
+# -------------------------
 #
 # While autograd is recording, PyTorch refuses some edits at once, before any ``backward``.
 # The first kind is an edit of a :term:`leaf` that requires a gradient, as in ``c += 1``.
@@ -164,8 +164,8 @@ for step in (optimizer.step, lambda: None):
         print(str(error).split(":")[0])
 
 # %%
-# Find the line
-# -------------
+# How to find the line that made the edit
+# ---------------------------------------
 #
 # The message gives neither the tensor's name nor the line that edited the tensor. Anomaly
 # mode adds the line where the value was *saved*, which is not the line that changed it.

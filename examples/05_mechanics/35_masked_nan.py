@@ -111,8 +111,8 @@ for name, f in attempts.items():
     print(f"{name:18}", [round(g.item(), 2) for g in torch.autograd.grad(f(x).sum(), x)[0]])
 
 # %%
-# One sample is enough
-# --------------------
+# One masked sample is enough
+# ---------------------------
 #
 # *My loss is finite, and all my weights become NaN.* The gradient of a weight is a sum over
 # the samples, and a single NaN makes the whole sum NaN. Here the second of three samples is
@@ -127,8 +127,8 @@ chosen = torch.sqrt((samples @ w)[mask.bool()]).sum()
 g
 
 # %%
-# Which functions
-# ---------------
+# Which functions can give this NaN
+# ---------------------------------
 #
 # A mask can give NaN after any function whose value is finite where its slope is not, and
 # after any function in which an intermediate result overflows although the final result
@@ -163,8 +163,8 @@ good = torch.where(t < 0, torch.exp(t.clamp(max=0)) - 1, t)
 print(torch.autograd.grad(bad, t)[0], torch.autograd.grad(good, t)[0])
 
 # %%
-# Find where it came from
-# -----------------------
+# Find where the NaN came from
+# ----------------------------
 #
 # Anomaly mode stops at the first NaN on the way back, and names the function
 # (:ref:`find-the-nan`):

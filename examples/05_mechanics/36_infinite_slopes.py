@@ -1,8 +1,8 @@
 r"""
 .. _infinite-slopes:
 
-Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
-=======================================================================
+Why is my gradient inf, or 1e12? Angles, powers and norms without a finite slope
+================================================================================
 
 You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
 huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, a
@@ -13,9 +13,9 @@ there is none, keep the point out of the computation.
 """
 
 # %%
-# We ask several functions for their value and their slope at the end of their domain. ``x``
-# has shape ``(n,)``, or ``(1, n)`` for a distance between rows. ``y`` is a single number,
-# and no mask is involved:
+# We ask several functions for their value and their slope at a point where the slope is
+# unbounded or does not exist. ``x`` has shape ``(n,)``, or ``(1, n)`` for a distance
+# between rows. ``y`` is a single number, and no mask is involved:
 
 import torch
 from torch.nn import functional as F
@@ -97,8 +97,8 @@ print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 # The angle between two vectors of length 1 is ``2 * atan2(norm(a - b), norm(a + b))``. This
 # angle has no sign, so it has a kink where the two vectors are parallel. Its slope is −1 on
 # one side of the kink and 1 on the other, and at the kink it is 0, because PyTorch takes 0
-# for the slope of the norm at 0. Each line of the output shows the turn between the
-# vectors, the slope of ``acos``, and the slope of this formula:
+# for the slope of the norm at 0. Each line of the output shows the signed angle between the
+# vectors, the slope with ``acos``, and the slope with this formula:
 
 norm = torch.linalg.vector_norm
 for turn in (-0.1, 0.0, 0.1):
@@ -109,8 +109,8 @@ for turn in (-0.1, 0.0, 0.1):
     print(turn, *(f"{g:.2f}" for g in slopes))
 
 # %%
-# Powers
-# ------
+# Powers with a learned exponent
+# ------------------------------
 #
 # *x ** p with a learned p is NaN.* The slope with respect to ``p`` is :math:`x^p\log x`,
 # which needs :math:`x>0`. Where ``x`` is 0, PyTorch returns 0 for this slope, unless ``p``
@@ -129,8 +129,8 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
 # ``raw.exp()``. If you ``clamp`` the base instead, the slope with respect to it is finite,
 # but it is 0 below the bound, so a base that has fallen below the bound stays there.
 #
-# A standard deviation
-# --------------------
+# The standard deviation of a single sample
+# -----------------------------------------
 #
 # *What about the std of a batch with one sample?* With ``correction=1`` the sum of squares
 # is divided by 0, and both the value and the gradient are NaN. With ``correction=0`` the
@@ -172,7 +172,8 @@ print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 # %%
 # As a check, we compare the slope of ``atan2`` with difference quotients in float64,
 # including the two points where the formula with ``acos`` had no finite slope. The last
-# assertion is about the slope of 1e12, which a quotient with a larger step does not find:
+# assertion shows that a difference quotient with a step much larger than 1e-12 does not
+# find the slope of 1e12:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):

@@ -62,8 +62,8 @@ loss, g = first_sample_only(padding)
 print(loss.isfinite().item(), g.isnan().all().item())
 
 # %%
-# What helps
-# ----------
+# What helps against the NaN
+# --------------------------
 #
 # Let the rows that are masked throughout see all keys. Then remove their results with
 # ``where``, or leave these results out of the loss as before. Now the 0 is multiplied by a

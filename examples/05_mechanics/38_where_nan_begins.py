@@ -50,8 +50,8 @@ networks = {
 }
 
 # %%
-# Forward or backward, and a copy from before
-# -------------------------------------------
+# A training step that keeps a copy from before
+# ---------------------------------------------
 #
 # The function below takes a training step. It saves the weights, the state of the
 # optimizer, the random state and the batch before it uses them, and it returns before a

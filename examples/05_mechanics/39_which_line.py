@@ -40,7 +40,7 @@ except RuntimeError:
 line_of(seen[0])
 
 # %%
-# The most common form of this error is an ``optimizer.step()`` between two calls of
+# The most common form of this error is an ``optimizer.step()`` between two calls to
 # ``backward``. The finding calls the parameter by the name that it has in the module:
 
 network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -73,8 +73,8 @@ shared = seen[0].fix
 shared
 
 # %%
-# Why has my loss no graph, and why is it used up?
-# ------------------------------------------------
+# Why does my loss have no graph, or a graph that is used up?
+# -----------------------------------------------------------
 #
 # *Does not require grad and does not have a grad_fn* is another message without a line.
 # It does not say what cut the graph, or where. The finding says both. Here a comparison
@@ -169,8 +169,8 @@ h_why = seen.why("h")
 print(h_why)
 
 # %%
-# What raises nothing
-# -------------------
+# Mistakes that raise no error
+# ----------------------------
 #
 # Many mistakes raise no error at all. ``watch`` has a rule for most of the :ref:`silent
 # traps <silent-traps>`, and each rule names the page about its trap. This is the number of

@@ -77,8 +77,8 @@ ax.legend()
 title = ax.set_title("relu, and for each formula the line with its slope at 0")
 
 # %%
-# Ties
-# ----
+# Ties for the maximum
+# --------------------
 #
 # If two entries tie for the maximum, the gradient of 1 may be shared between them, or one
 # of them may get all of it. ``max()`` and ``amax`` share the gradient. ``max(dim)``,

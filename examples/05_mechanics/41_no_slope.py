@@ -126,8 +126,8 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
     print((doubled(a) / a).item(), torch.autograd.grad(doubled(a), a)[0].item())
 
 # %%
-# Out of the graph
-# ----------------
+# Operations that lose the graph
+# ------------------------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
 # without the graph, as ``item()`` and ``detach().numpy()`` do. ``linspace`` drops the graph

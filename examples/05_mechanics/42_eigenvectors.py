@@ -53,11 +53,11 @@ for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* In that case the gradient is correct, but huge. We
-# differentiate the product of the two entries of an eigenvector, because this product does
-# not depend on the sign of the vector. Each line of the output shows the gap, then the norm
-# of the gradient of this product, which grows as one over the gap, and then the norm of the
-# gradient of the eigenvalue, which stays at 1:
+# *My eigenvalues are not equal, only close.* In that case the gradient is correct, but
+# huge. We differentiate the product of the two entries of an eigenvector, because this
+# product does not depend on the sign of the vector. Each line of the output shows the gap,
+# then the norm of the gradient of this product, which grows as 1 divided by the gap, and
+# then the norm of the gradient of the eigenvalue, which stays at 1:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()

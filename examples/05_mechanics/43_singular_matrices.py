@@ -158,7 +158,7 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # kink where one of them is 0. Here the singular values are 1 and e. After the first line,
 # which is about the rank, each line of the output starts with e. The second number is the
 # gradient of the sum of the pseudoinverse with respect to the entry e. This gradient is
-# −1e8 for a small e, and 0 when e is 0. The list holds the slopes of the sum of the
+# −1e8 for an e of 1e-4, and 0 for an e of 0. The list holds the slopes of the sum of the
 # singular values:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
@@ -169,8 +169,8 @@ for e in (1e-4, 0.0):
     print(e, f"{of_pinv[1, 1]:.0e}", of_norm.diag().abs().tolist())
 
 # %%
-# As a check, we compute the minors of a singular 3×3 matrix by hand. They must be the
-# gradient of its determinant:
+# As a check, we compute the minors of a singular 3×3 matrix by hand. With their signs, they
+# must be the gradient of its determinant:
 
 import numpy as np
 

@@ -34,7 +34,7 @@ ways = {
 }
 
 # %%
-# We differentiate in three ways:
+# We differentiate with three functions:
 
 
 def reverse(f):
@@ -85,8 +85,8 @@ c = ways["inference_mode"](x)
 print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 
 # %%
-# What you can still do inside
-# ----------------------------
+# What you can still do inside no_grad and inference_mode
+# -------------------------------------------------------
 #
 # Some things still work inside a block of ``no_grad`` or ``inference_mode``.
 # ``enable_grad`` undoes ``no_grad``, though not ``inference_mode``. :func:`torch.func.grad`
@@ -109,8 +109,8 @@ for block in (torch.no_grad, torch.inference_mode):
 # forces, which are derivatives, and Lightning runs the model in ``trainer.validate``,
 # ``test`` or ``predict``. These three methods run under ``inference_mode``, unless the
 # Trainer was made with ``inference_mode=False``. The validation inside ``fit`` runs under
-# ``no_grad`` (``training_epoch_loop.py`` passes ``inference_mode=False``), and so
-# ``enable_grad`` is enough there. If ``validate``, ``test`` or ``predict`` runs under
+# ``no_grad``, because Lightning's training loop switches ``inference_mode`` off for it, and
+# so ``enable_grad`` is enough there. If ``validate``, ``test`` or ``predict`` runs under
 # ``inference_mode``, switch this mode off around the computation of the forces, and clone
 # the tensors that were made under ``inference_mode``, because such tensors may not require
 # a gradient:
@@ -192,7 +192,7 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 #
 # :ref:`cut-graphs` shows how to cut a graph on purpose, and :ref:`closures-of-zeros` shows
 # a Jacobian that is zero because of a cut. :ref:`several-threads` explains what these modes
-# do in other threads, and :ref:`silent-traps` has more mistakes that raise nothing.
+# do in other threads, and :ref:`silent-traps` has more mistakes that raise no error.
 #
 # .. asked: no_grad or detach; difference of detach and no_grad; inference_mode; stop
 #    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn

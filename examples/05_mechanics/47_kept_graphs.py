@@ -61,8 +61,8 @@ for retain in (True, False):
     print(nodes(loss), len(boxes))
 
 # %%
-# How many are kept
-# -----------------
+# How many nodes and tensors are kept
+# -----------------------------------
 #
 # How much does it cost to keep the losses of ten steps? We try four ways to keep them:
 
@@ -136,8 +136,8 @@ def summed(calls):
 print(at_end, one_by_one, torch.allclose(whole, added))
 
 # %%
-# Through time
-# ------------
+# A state that is handed on through time
+# --------------------------------------
 #
 # A state that is handed from step to step keeps the graph of all steps. *Truncated*
 # backpropagation detaches the state after every k steps, so that the graph of no more than

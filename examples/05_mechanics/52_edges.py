@@ -183,8 +183,9 @@ assert torch.equal(x.grad, 3 * v + squared)
 # Where next
 # ----------
 #
-# :ref:`hooks` is about hooks in one place. :ref:`cut-graphs` shows how to cut a graph in
-# two for good, and :ref:`in-place` explains what a tensor stands for after an edit.
+# :ref:`hooks` is about a hook on a single tensor or node. :ref:`cut-graphs` shows how to
+# cut a graph in two for good, and :ref:`in-place` explains what a tensor stands for after
+# an edit.
 #
 # .. asked: GradientEdge; multi-grad hook; hook for several tensors; gradient at a place
 #    without a tensor; saved activations and edges

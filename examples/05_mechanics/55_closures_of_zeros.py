@@ -188,8 +188,8 @@ wanted = [t for t in (x, constant) if t.requires_grad]
 torch.autograd.grad((x**2).sum(), wanted)
 
 # %%
-# How to tell
-# -----------
+# How to tell whether zeros are right
+# -----------------------------------
 #
 # :func:`pullback.jacobian` raises an error if the output is not connected to the input, and
 # returns zeros if they are right:

@@ -1,8 +1,8 @@
 r"""
 .. _silent-traps:
 
-Which mistakes around backward(v) raise nothing?
-================================================
+Which mistakes around backward(v) raise no error?
+=================================================
 
 A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
 about the mistakes that let the program run on with a wrong gradient. Some are in the call
@@ -147,13 +147,13 @@ to_a.mul_(100)
 print(to_b, v)
 
 # %%
-# A model in the other mode
+# A model in the wrong mode
 # -------------------------
 #
 # In ``train()`` mode, batch normalization removes the mean that each feature has over the
-# batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
-# mode this gradient is not 0. No error or warning tells you that the model was in the other
-# mode:
+# batch. So the sum of the outputs over the batch is always the same, and its gradient with
+# respect to the input is 0. In ``eval()`` mode this gradient is not 0. No error or warning
+# tells you that the model was in the wrong mode:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)
@@ -198,7 +198,7 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 #
 # :ref:`contract` lists everything that ``gradient`` accepts and refuses.
 # :ref:`gradient-doubled` and :ref:`mixing-samples` are about two more mistakes that raise
-# nothing. :ref:`in-place` is about edits that bypass the version counter, and
+# no error. :ref:`in-place` is about edits that bypass the version counter, and
 # :ref:`repeated-indices` is about an entry that is written twice.
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common

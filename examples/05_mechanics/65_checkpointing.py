@@ -86,15 +86,15 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # and the inputs of the blocks that ``backward`` has not reached yet. A checkpoint for a few
 # blocks at a time is a compromise. Each way with checkpoints costs a second forward pass.
 #
-# Random numbers
-# --------------
+# Random numbers in a checkpointed block
+# --------------------------------------
 #
 # Dropout draws again when the block runs a second time, so ``checkpoint`` first restores
 # the state of the random number generator. If you turn this off with
 # ``preserve_rng_state=False``, ``v`` does not go back through the units that y came from,
 # but through others, and there is no warning. In each pair of lines in the output, the
-# first line is y and the second is the gradient. The first pair is with
-# ``preserve_rng_state=True``, and the second is with ``preserve_rng_state=False``:
+# first line is y and the second is the gradient. The first pair is for
+# ``preserve_rng_state=True``, and the second is for ``preserve_rng_state=False``:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -107,8 +107,8 @@ for preserve in (True, False):
 # BatchNorm updates its running statistics each time its block runs, so a checkpointed
 # BatchNorm updates them twice (:ref:`functional-buffers`).
 #
-# The saved tensors, in your hands
-# --------------------------------
+# Handling the saved tensors yourself
+# -----------------------------------
 #
 # You can write your own pair of hooks, ``pack`` and ``unpack``. The graph holds what
 # ``pack`` returns, and ``unpack`` has to turn that into a tensor again. ``save_on_cpu`` is

@@ -12,9 +12,9 @@ The price is that you may call ``backward`` only once.
 """
 
 # %%
-# Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each layer is a
-# matrix product and three elementwise operations, and the result of each operation takes
-# 32768 bytes. First we import the tools:
+# Our example has two layers, each of which maps a tensor of shape ``(128, 64)`` to another
+# of the same shape. Each layer is a matrix product and three elementwise operations, and
+# the result of each operation takes 32768 bytes. First we import the tools:
 
 from collections import Counter
 
@@ -61,9 +61,10 @@ class Watch(TorchDispatchMode):
 
 
 # %%
-# Name the operations as they are called below autograd, and add the overload to the name.
-# For example, ``@`` is ``torch.ops.aten.mm.default``. In place of a list you may pass a
-# function that decides at each call to an operation, as ``first_only`` does:
+# Pass a list of the operations whose results are to be kept. Give each operation the name
+# under which it is called below autograd, with its overload. For example, ``@`` is
+# ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides at
+# each call to an operation, as ``first_only`` does:
 
 aten = torch.ops.aten
 
@@ -95,7 +96,8 @@ ways = {
 # ``backward``, of which the result y takes 32768. The numbers after it say how often three
 # operations ran during ``backward``. The two ``mm`` of ``plain`` belong to the backward
 # pass itself, and any further ``mm`` are recomputed. Notice that keeping ``tanh`` takes as
-# much memory as keeping the first ``mm``, but then both ``mm`` run again:
+# much memory as keeping the first ``mm``, but that both ``mm`` run again if you keep
+# ``tanh``:
 
 products = {}
 for name, f in ways.items():
@@ -139,7 +141,8 @@ for policy in CheckpointPolicy:
 # PyTorch refuses a second ``v``, and it refuses a second derivative. A checkpoint without a
 # policy allows both of these. A batch of ``v`` counts as one ``backward``. PyTorch also
 # refuses to go on if a kept result has been edited in place, and it refuses the name of an
-# operation without its overload. To show this, we write a function that makes two calls:
+# operation without its overload. To show this, we write a function that calls
+# ``autograd.grad`` twice:
 
 kept = selective([aten.mm.default])
 
@@ -172,8 +175,8 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# As a check, the gradient must be the same whatever was kept, and it must agree with
-# :term:`forward mode`, in which nothing is kept:
+# As a check, we assert that the gradient is the same whatever was kept, and that it agrees
+# with :term:`forward mode`, in which nothing is kept:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])

@@ -142,8 +142,8 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
     print(make.__name__, moved[sparse].numpy().round(3))
 
 # %%
-# Lengths that differ
-# -------------------
+# Rows of different lengths
+# -------------------------
 #
 # A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. If y is
 # nested, its ``v`` is nested, too. It is not enough that the rows of ``v`` have the same

@@ -7,8 +7,8 @@ Which operations have no second derivative, and what do I use instead?
 You differentiate a gradient, and PyTorch says that the second backward is not implemented.
 This happens with fused operations, such as attention, ``embedding_bag``, ``ctc_loss``, or
 an RNN in cuDNN. Their backward pass is a single kernel, and PyTorch has no rule for the
-derivative of this kernel. If you build the same function from plain operations, it has all
-derivatives. You have to make this choice in the *forward* pass.
+derivative of this kernel. If you build the same function from plain operations, you can
+differentiate it as often as you need. You have to make this choice in the *forward* pass.
 """
 
 # %%
@@ -85,10 +85,10 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *Large batches have a second derivative, but a small one raises an error.* This was so
-# with ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist`` compute the
-# distances by matrix products, it has a second derivative on every release that was tried,
-# and this derivative is right where no two of the points coincide:
+# *With a large batch I get the second derivative, but with a small batch I get an error.*
+# This was so with ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist``
+# compute the distances by matrix products, it has a second derivative in every release that
+# we tried, and this derivative is right as long as no two points coincide:
 
 
 def distances(x):
@@ -102,10 +102,10 @@ found["cdist"] = product(distances, x)
 # *Where two points coincide, the second derivative is wrong without a message.* The second
 # derivative of a squared distance is 2 everywhere. But the second derivative that PyTorch
 # computes through ``cdist`` is 0 for a pair of equal points, and in ``cdist(x, x)`` each
-# point forms such a pair with itself. For squared distances, and for a kernel that is
-# computed from them, write the sum of squares, which takes no root
-# (:ref:`squared-distances`). The first line of the output is for two equal points, and the
-# second for two different points:
+# point forms such a pair with itself. For squared distances, and for kernel functions
+# computed from them, such as the Gaussian kernel, write the sum of squares, which takes no
+# root (:ref:`squared-distances`). The first line of the output is for two equal points, and
+# the second for two different points:
 
 point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
 squared = {
@@ -121,10 +121,11 @@ for other in (0.0, 1.0):
     print({name: bend[-1] for name, bend in bends.items()})
 
 # %%
-# *What about the distances within one set?* If you write the distances as ``(a -
-# b).norm()``, their second derivative is NaN if two points are the same, as in all pairs i
-# = j. So take only the pairs i < j. The first line of the output says whether there is a
-# NaN if we take all pairs, and the second says so for the pairs i < j:
+# *What about the distances within one set?* If you write the distances as
+# ``(a - b).norm()``, their second derivative is NaN if two points are the same, as they are
+# in all pairs i = j. So take only the pairs i < j. The first line of the output says
+# whether there is a NaN if we take all pairs, and the second says whether there is one for
+# the pairs i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
@@ -156,7 +157,7 @@ for around in ("forward", "backward"):
 #
 # ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward
 # (:ref:`errors`). If you switch cuDNN off around the forward pass, PyTorch uses its own
-# kernels. Here we run them in float64 on a CPU:
+# kernels. Here we run an LSTM with these kernels, in float64 on a CPU:
 
 lstm = nn.LSTM(3, 2).double()
 
@@ -170,8 +171,8 @@ found["LSTM"] = product(recurrent, x)
 found["LSTM"].shape
 
 # %%
-# Nothing to write instead
-# ------------------------
+# When there is nothing to write instead
+# --------------------------------------
 #
 # For ``ctc_loss``, or for a kernel that somebody else wrote, a difference of two gradients
 # gives :math:`Hu` to about eight digits in float64. But this result has no graph, which a

@@ -107,9 +107,9 @@ print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
 # If your release lacks the derivative that you need, write the function yourself with plain
-# operations, which have all derivatives. Between two pixels the floor does not change, so
-# the function treats it as a constant. Then the value is a sum of two pixels, with weights
-# that are linear in x. We compute its slopes in forward mode:
+# operations, which you can differentiate as often as you need. Between two pixels the floor
+# does not change, so the function treats it as a constant. Then the value is a sum of two
+# pixels, with weights that are linear in x. We compute its slopes in forward mode:
 
 
 def by_parts(x, image=image):

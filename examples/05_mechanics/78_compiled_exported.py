@@ -4,11 +4,12 @@ r"""
 vmap, Hessians and export: inside torch.compile or around it?
 =============================================================
 
-You compile a function, and you want the products of its :term:`Jacobian` with a batch of v,
-or its second derivative, or to export its gradient. Differentiate first and compile the
-result, as in ``torch.compile(jacrev(f))``. A compiled function has a single backward pass,
-which is compiled for one v. PyTorch will neither run :term:`vmap` over this backward pass
-nor differentiate it. To export a gradient, trace it with ``make_fx`` first.
+You compile a function, and you want one of three things: the products of its
+:term:`Jacobian` with a batch of v, its second derivative, or an export of its gradient.
+Differentiate first and compile the result, as in ``torch.compile(jacrev(f))``. A compiled
+function has a single backward pass, which is compiled for one v. PyTorch will neither run
+:term:`vmap` over this backward pass nor differentiate it. To export a gradient, trace it
+with ``make_fx`` first.
 """
 
 # %%
@@ -152,7 +153,7 @@ names = [n.target.__name__ for n in traced.graph.nodes if n.op == "call_function
 print([name for name in names if "mm" in name or "tanh" in name])
 
 # %%
-# With ``tracing_mode="symbolic"`` the batch size stays open. ``make_fx`` returns the
+# With ``tracing_mode="symbolic"`` the batch size stays variable. ``make_fx`` returns the
 # recorded list as an ordinary module, and this module can be exported. Here we export it
 # with the network's parameters as its weights, and then call the exported program with
 # seven samples:

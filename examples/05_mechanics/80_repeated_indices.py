@@ -64,8 +64,8 @@ for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
     print(settings, torch.autograd.grad(y, table, v[:, None])[0].flatten().tolist())
 
 # %%
-# Writing
-# -------
+# Writing to a place twice
+# ------------------------
 #
 # Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``. The
 # result has shape ``(3,)``, and so has the cotangent ``w`` that arrives at it. If the

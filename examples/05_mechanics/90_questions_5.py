@@ -5,8 +5,7 @@ Mechanics in three questions
 ============================
 
 Do you know what PyTorch keeps, frees and cuts? Here are three questions. Answer each
-question before you run the cell below it. The cell tests the usual answers and shows which
-one is right.
+question before you run the cell below it. The cell shows which answer is right.
 """
 
 # %%
@@ -39,11 +38,11 @@ except RuntimeError as error:
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
-# ``c`` is computed from x in one of three ways, and :math:`y=c\,x`. In :term:`reverse
-# mode`, the first two ways make c a constant. The third way makes c a constant, too, but
-# only as long as no backward rule needs c. Here the rule of the product needs c, and so the
-# third way raises an error. Which of the three ways make c a constant in :term:`forward
-# mode`?
+# ``c`` is computed from x in one of three ways, and :math:`y=c\,x`. In
+# :term:`reverse mode`, ``detach`` and ``no_grad`` make c a constant. ``inference_mode``
+# makes c a constant, too, but only as long as no backward rule needs c. Here the rule of
+# the product needs c, and so ``inference_mode`` raises an error. Which of the three ways
+# make c a constant in :term:`forward mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),

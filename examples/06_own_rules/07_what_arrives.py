@@ -1,8 +1,8 @@
 r"""
 .. _what-backward-is-handed:
 
-What is v like inside of my backward: its strides, its owner, its graph?
-========================================================================
+What is v like inside my backward: its strides, its owner, its graph?
+=====================================================================
 
 You write the ``backward`` of a custom Function and want to know what you may assume about
 ``v``, or ``grad_output``. You may assume that ``v`` has the shape and dtype of the output.
@@ -14,10 +14,10 @@ memory in order, give the kernel ``v.contiguous()``, and never edit ``v`` in pla
 
 # %%
 # If the output of a Function has the shape ``(2, 3)``, its :term:`cotangent` has that
-# shape, too. How the cotangent lies in memory depends on the operation that follows the
-# Function. The backward rule of ``sum`` sends one number that stands for all six entries,
-# and the rule of a transpose sends a tensor whose columns lie one after the other in
-# memory. The ``backward`` of the Function below prints the shape and the strides of the
+# shape, too. How the cotangent is laid out in memory depends on the operation that follows
+# the Function. The backward rule of ``sum`` sends one number that stands for all six
+# entries, and the rule of a transpose sends a tensor whose columns lie one after the other
+# in memory. The ``backward`` of the Function below prints the shape and the strides of the
 # ``v`` that it receives:
 
 import torch
@@ -65,8 +65,8 @@ class Mended(Shown):
 
 # %%
 # The right gradient is :math:`2x`, whose entries are 0, 2, 4, 6, 8, 10. Only the third rule
-# returns this gradient, because it calls ``contiguous``, which makes a copy if ``v`` does
-# not lie in order:
+# returns this gradient, because it calls ``contiguous``, which makes a copy if ``v`` is not
+# laid out in order:
 
 for rule in (Viewed, Kernel, Mended):
     try:
@@ -93,8 +93,8 @@ for inputs in ((left,), (left, x)):
     print(torch.autograd.grad(left + InPlace.apply(x), inputs, v)[0][0], v[0])
 
 # %%
-# autograd.grad inside of backward
-# --------------------------------
+# autograd.grad inside backward
+# -----------------------------
 #
 # While ``backward`` runs, grad mode is off, unless the caller has passed
 # ``create_graph=True``. So the tensors that you compute in ``backward`` have no graph. If

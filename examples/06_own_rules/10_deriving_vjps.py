@@ -71,8 +71,8 @@ def quotients(f, V, inputs, h=1e-5):
 
 
 # %%
-# A product
-# ---------
+# The rule of a product
+# ---------------------
 #
 # If :math:`Y=AB`, then :math:`dY=dA\,B+A\,dB`. In each of the two terms we move the factor
 # without a ``d`` to the other side, so :math:`\langle V,dA\,B\rangle=\langle
@@ -86,8 +86,8 @@ def matmul_rule(V, Y, A, B):
 compare(torch.matmul, matmul_rule, P, Z)
 
 # %%
-# The inverse
-# -----------
+# The rule of the inverse
+# -----------------------
 #
 # If :math:`XY=I`, then :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and :math:`G=-Y^\top
 # VY^\top`. All matrices here are square, so the shapes fit even if you forget to transpose,
@@ -107,12 +107,12 @@ except AssertionError as error:
     print(str(error).splitlines()[0])
 
 # %%
-# A solve
-# -------
+# The rule of solve
+# -----------------
 #
 # The rule for a solve needs no inverse. If :math:`AX=B`, then :math:`dA\,X+A\,dX=dB`, so
-# :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, which takes one more solve, with
-# the *transposed* matrix. Then
+# :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, for which you solve one more
+# linear system, with the *transposed* matrix. Then
 #
 # .. math::
 #

@@ -72,8 +72,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Which step?
-# -----------
+# Which step size is best?
+# ------------------------
 #
 # For :math:`x^3` the central difference quotient is :math:`3x^2+h^2`. So a smaller step h
 # gives a smaller error, until the rounding error of f, which is divided by h, outweighs

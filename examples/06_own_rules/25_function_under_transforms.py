@@ -197,8 +197,8 @@ class Forward(Forgetful):
 torch.func.jvp(Forward.apply, (x,), (u,))
 
 # %%
-# Out of torch, under vmap
-# ------------------------
+# Code outside torch, under vmap
+# ------------------------------
 #
 # The generated rule cannot batch code that calls other libraries. Here ``forward`` calls
 # NumPy, and the tensor that arrives there under ``vmap`` has no memory that NumPy could

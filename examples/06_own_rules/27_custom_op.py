@@ -202,8 +202,8 @@ except RuntimeError as error:
 print(torch.func.jvp(cube, (x.detach(),), (torch.ones(4),))[1])
 
 # %%
-# Which of the two?
-# -----------------
+# An operator or a Function: which of the two?
+# --------------------------------------------
 #
 # Use ``autograd.Function`` if your ``forward`` consists of torch's operators. A tracer sees
 # these operators, and so the compiler can make them fast. A Function can also have a

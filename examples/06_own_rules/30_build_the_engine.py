@@ -179,8 +179,8 @@ y.backward()
 print(x.grad == 2.0**60, len(uses(y)))
 
 # %%
-# Compared with torch
-# -------------------
+# Our engine compared with torch
+# ------------------------------
 #
 # ``run`` runs a program with one of the two libraries, ours or PyTorch, and ``make`` is the
 # function that constructs a tensor of that library. ``run`` returns the gradients, or the

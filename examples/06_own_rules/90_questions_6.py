@@ -5,8 +5,8 @@ Rules of your own in three questions
 ====================================
 
 Can you write a backward rule, and do you know what its tests tell you? Here are three
-questions. Answer each of them before you run the cell below it. The cell tests the usual
-answers and shows which one is right.
+questions. Answer each of them before you run the cell below it. The cell tests the answers
+that one might give, and shows which one is right.
 """
 
 # %%
@@ -53,7 +53,7 @@ verdicts
 # 2. What has gradcheck shown?
 # ----------------------------
 #
-# ``gradcheck`` passes your Function. Do you know now that its second derivative is right as
+# Your Function passes ``gradcheck``. Do you know now that its second derivative is right as
 # well, or that its first derivative is right at other points, too, or neither? The
 # ``backward`` of the following Function for :math:`|x|^3` assumes that x is positive:
 

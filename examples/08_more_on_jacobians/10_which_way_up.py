@@ -7,8 +7,8 @@ Derivative, gradient, Jacobian: which way up?
 One book writes the gradient as a row, another as a column, and PyTorch prints something
 that is neither. On this site, row :math:`i` of :math:`J` belongs to output :math:`i`. So
 the derivative of a function of one number is an :math:`m\times1` column, and the gradient
-of a loss is a :math:`1\times n` row. PyTorch itself has no rows or columns. Its gradient
-has the shape of ``x``.
+of a loss is a :math:`1\times n` row. PyTorch itself does not distinguish rows from columns.
+Its gradient has the shape of ``x``.
 """
 
 # %%

@@ -1,8 +1,8 @@
 r"""
 .. _vjp-and-chain-rule:
 
-The vector-Jacobian product, and the chain rule as a row of them
-================================================================
+The vector-Jacobian product, and the chain rule as a series of them
+===================================================================
 
 You know the chain rule as "multiply the derivatives". What is multiplied, and in which
 order, if there are many inputs and outputs? If a loss :math:`\ell` is applied to
@@ -49,8 +49,8 @@ y.detach()
 #    =\begin{bmatrix}2&1&0\\0&3&2\end{bmatrix},\qquad
 #    \nabla\ell\,J_f=(8,\;13,\;6)
 #
-# In PyTorch there are no rows. ``v`` has the shape of ``y``, and the result has the shape
-# of ``x``:
+# PyTorch does not distinguish row vectors from column vectors. ``v`` has the shape of
+# ``y``, and the result has the shape of ``x``:
 
 v = torch.func.grad(loss)(y.detach())
 y.backward(v)
@@ -108,8 +108,8 @@ print("left:", left.get_total_flops() // 2, " right:", right.get_total_flops() /
 # %%
 # *Is backward([y, z]) well defined when z depends on y?* Yes. Both y and z are outputs with
 # their own derivatives, and ``backward`` adds up the two products:
-# :math:`v_y\,dy/dx+v_z\,dz/dx`. For :math:`y=x^2` and :math:`z=y^3=x^6` at 1, with ones for
-# the weights, the sum is :math:`2+6`:
+# :math:`v_y\,dy/dx+v_z\,dz/dx`. For :math:`y=x^2` and :math:`z=y^3=x^6` at :math:`x=1`,
+# with :math:`v_y=v_z=1`, the sum is :math:`2+6`:
 
 s = torch.tensor(1.0, requires_grad=True)
 y = s**2

@@ -116,8 +116,9 @@ except RuntimeError as error:
 (v[:2, :2] @ torch.func.jacrev(lambda X: A[:2] @ X)(X[:, :2])).shape
 
 # %%
-# As a check, we compare the results of the matrix, ``tensordot`` and ``backward`` with the
-# product worked out by hand, :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
+# As a check, we compare the products from the flattened matrix, from ``tensordot`` and from
+# ``backward`` with the product worked out by hand,
+# :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
 
 assert torch.equal(leaf.grad, A.T @ v)
 assert torch.equal(torch.tensordot(v, J, dims=2), A.T @ v)

@@ -99,8 +99,8 @@ second
 # None.* If a whole tensor has no influence, you get None for it. If a single entry has
 # none, you get 0 for this entry.
 #
-# Tensors out
-# -----------
+# When y is a tensor
+# ------------------
 #
 # If ``y`` has a different shape, flatten it, loop over its entries, and give the result the
 # shape ``y.shape + x.shape``. Here is the derivative of

@@ -92,8 +92,8 @@ found["pullback, y"] = pullback.jacobian(f(leaf), leaf).detach()
 found["pullback, f"]
 
 # %%
-# The value as well
-# -----------------
+# The value together with the Jacobian
+# ------------------------------------
 #
 # *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice. With
 # ``has_aux=True``, ``jacrev`` differentiates the first of the two and returns the second as

@@ -73,8 +73,8 @@ for m in (1, 8, 32, 64, 128, 512):
 # :term:`tangents <tangent>` of the weights are multiplied. They are zero, but they are
 # still multiplied. So the crossover of this network is at :math:`m=n`, give or take one.
 #
-# The extremes
-# ------------
+# Few inputs, or few outputs
+# --------------------------
 #
 # *For one shared number C and a batch of outputs, ones give me 45: how do I get each
 # dy/dC?* A ``v`` of ones adds up the ten derivatives. But there is only one input, and so
@@ -161,8 +161,8 @@ with sdpa_kernel(SDPBackend.MATH):
 # %%
 # .. _where-jacrev-and-jacfwd-differ:
 #
-# Where the two differ
-# --------------------
+# Where the results of jacrev and jacfwd differ
+# ---------------------------------------------
 #
 # For a few operations, ``jacrev`` and ``jacfwd`` return different numbers, without a
 # message. In every release that we tried, up to 2.15, ``jacrev`` of ``torch.cdist`` is

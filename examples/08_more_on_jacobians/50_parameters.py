@@ -11,10 +11,11 @@ Jacobian with respect to that dict is a dict of Jacobians.
 """
 
 # %%
-# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian with
-# respect to the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
-# W_{kl}=\delta_{ik}x_l`, and its Jacobian with respect to the bias is the identity. A seed
-# makes the weights repeatable, though these two Jacobians do not depend on the weights:
+# We start with a linear layer, :math:`y=Wx+b`, which maps shape ``(3,)`` to shape ``(2,)``.
+# Its Jacobian with respect to the weight has shape ``(2, 2, 3)``, with
+# :math:`\partial y_i/\partial W_{kl}=\delta_{ik}x_l`, and its Jacobian with respect to the
+# bias is the identity. A seed makes the weights repeatable, though these two Jacobians do
+# not depend on the weights:
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -47,8 +48,8 @@ ours = pullback.jacobian(run, params, x)
 ours["bias"]
 
 # %%
-# One matrix
-# ----------
+# One matrix for all parameters
+# -----------------------------
 #
 # If you need a single matrix, flatten the blocks and join them. Each row then belongs to
 # one output, and each column to one entry of the weight or of the bias:

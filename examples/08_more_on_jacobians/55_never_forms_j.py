@@ -25,8 +25,8 @@ y.backward(torch.ones(n))
 print(f"entries of J: {y.numel() * x.numel():.0e}   of x.grad: {x.grad.numel():.0e}")
 
 # %%
-# Memory
-# ------
+# The memory that backward takes
+# ------------------------------
 #
 # But ``backward`` does need :term:`saved tensors <saved tensor>`, which are values from
 # the forward pass. To see how much memory they take, we install a hook that is called for
@@ -68,8 +68,8 @@ point, tangent = x.detach(), torch.ones(n)
 saved_bytes(lambda x: torch.func.jvp(ten_layers, (x,), (tangent,)), point)
 
 # %%
-# Work
-# ----
+# The work that backward takes
+# ----------------------------
 #
 # Now take a linear layer :math:`Y=XW^\top` with a 1000×1000 weight, and a batch of 64. If
 # you wrote down the Jacobian of the output with respect to the weight, it would have this
@@ -148,8 +148,8 @@ for chunk_size in (None, 10, 1):
 
 # %%
 # As a check that the formulas stand for the right matrices, we compare them with
-# derivatives worked out by hand. For a :math:`V` of ones, the gradient of ``W`` is
-# :math:`V^\top X`, which is 64 everywhere:
+# derivatives worked out by hand. For a :math:`V` of ones, the gradient with respect to
+# ``W`` is :math:`V^\top X`, which is 64 everywhere:
 
 assert torch.equal(W.grad, torch.full_like(W, 64))
 assert largest.numel < entries / 10_000

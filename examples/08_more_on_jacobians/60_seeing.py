@@ -96,11 +96,11 @@ columns
 # %%
 # *I expected s(1 - s).* In our notation these values are :math:`p_i(1-p_i)`, and they form
 # the diagonal of the picture. Each of them is the slope of one probability with respect to
-# its own score. No single product gives this diagonal. Each row of the Jacobian adds up to
-# 0, and so the entries of every product add up to 0, too, whereas the entries of the
-# diagonal are all positive. So compute all the rows with ``jacrev``, and take the diagonal
-# of the matrix that they form. For a batch, compute a matrix for each sample with
-# ``vmap(jacrev(softmax))``, and take the diagonal of each matrix:
+# the input at the same index. No single product gives this diagonal. Each row of the
+# Jacobian adds up to 0, and so the entries of every product add up to 0, too, whereas the
+# entries of the diagonal are all positive. So compute all the rows with ``jacrev``, and
+# take the diagonal of the matrix that they form. For a batch, compute a matrix for each
+# sample with ``vmap(jacrev(softmax))``, and take the diagonal of each matrix:
 
 p = softmax(x)
 own = torch.func.jacrev(softmax)(x).diagonal()

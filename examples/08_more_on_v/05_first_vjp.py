@@ -72,11 +72,11 @@ f(x).backward(v)
 x.grad
 
 # %%
-# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
-# says how much of each you want. *And why do I get a vector with two entries, where I
-# expected a 2×2 matrix?* Because ``backward`` never computes :math:`J` itself, only the
-# weighted sum of its rows. In the picture, each entry of ``v`` stands beside the row that
-# it multiplies, and the sum is underneath:
+# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v`` says
+# how much of each you want. *And why do I get a vector with two entries, where I expected a
+# 2×2 matrix?* Because ``backward`` never computes :math:`J` itself, only the weighted sum
+# of its rows. In the picture, each entry of ``v`` is shown beside the row that it
+# multiplies, and the sum is underneath:
 
 import pullback
 

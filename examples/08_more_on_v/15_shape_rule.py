@@ -1,8 +1,8 @@
 r"""
 .. _shape-rule:
 
-Must v look like y or like x? The shape rule, and everything it refuses
-=======================================================================
+Does v have the shape of y or of x? The shape rule, and everything it rules out
+===============================================================================
 
 You pass a tensor of ones to ``backward``, and PyTorch answers *Mismatch in shape*. Which
 shape does it want? ``v`` must have exactly the shape of the output ``y``, because it
@@ -109,12 +109,12 @@ M.grad
 # A map smaller than the output
 # -----------------------------
 #
-# *My map is 80×80, the network returns 96×96.* In this case you want to pass the map as
-# ``v``. The size of the network's input does not matter: ``v`` has to have the size of the
-# network's output. There are two remedies. You can crop the output to the part that the map
-# covers, or you can write the map into a tensor of zeros that has the shape of the output.
-# Both give the same gradient. Here is a small case with a map of 3×3 and an output of 5×5,
-# computed from an image of 10×10:
+# *My map is 80×80, the network returns 96×96.* Suppose that you want to pass such a map of
+# weights as ``v``. The size of the network's input does not matter: ``v`` has to have the
+# size of the network's output. There are two remedies. You can crop the output to the part
+# that the map covers, or you can write the map into a tensor of zeros that has the shape of
+# the output. Both give the same gradient. Here is a small case with a map of 3×3 and an
+# output of 5×5, computed from an image of 10×10:
 
 image = torch.arange(100.0).reshape(1, 1, 10, 10).requires_grad_()
 out, small = torch.nn.AvgPool2d(2)(image**2), torch.ones(1, 1, 3, 3)
@@ -143,8 +143,8 @@ except TypeError as error:
     print(error)
 
 # %%
-# What is let through
-# -------------------
+# Which dtypes of v PyTorch accepts
+# ---------------------------------
 #
 # The shape must agree exactly, but the dtype may differ. Integers and float64 are cast to
 # the dtype of ``y`` without a warning, so both products below end up in a float32

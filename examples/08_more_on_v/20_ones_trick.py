@@ -64,8 +64,8 @@ w = torch.tensor([-1.0, 1.0])
 points.grad
 
 # %%
-# Why it works
-# ------------
+# Why the ones trick works
+# ------------------------
 #
 # Collect all points into one function :math:`F(x_1,\dots,x_N)=(f(x_1),\dots,f(x_N))`.
 # Output :math:`i` depends on :math:`x_i` alone, and so the :term:`Jacobian` of :math:`F` is

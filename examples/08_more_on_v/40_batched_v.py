@@ -68,8 +68,8 @@ for one in (torch.tensor(1.0), torch.tensor(10.0)):
     print(pull_both((one, torch.ones(3)))[0])
 
 # %%
-# Matrices out
-# ------------
+# A batch of v when y is a matrix
+# -------------------------------
 #
 # The batch dimension always comes first, and the shape of ``y`` follows. A ``y`` of shape
 # ``(3, 2)`` has six entries, and so the batch of one-hot matrices has shape ``(6, 3, 2)``.

@@ -109,8 +109,8 @@ v_of_the_step = v
 print("after clipping:", clipped, "after zero_grad:", v)
 
 # %%
-# Found again at y
-# ----------------
+# Where v is found again: at y
+# ----------------------------
 #
 # *Why is y.grad None?* ``y`` is not a :term:`leaf`, and only leaves keep their gradient. If
 # you call ``y.retain_grad()`` first, ``y.grad`` is kept, and it equals ``v``, because
@@ -153,14 +153,14 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # A v that requires a gradient
 # ----------------------------
 #
-# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
-# ``v`` requires a gradient. Without ``create_graph``, the rules treat ``v`` as a
-# constant. With ``create_graph=True``, the product :math:`2x\odot w` can be
-# differentiated with respect to ``x``, and also with respect to ``w``, which gives a
-# :term:`JVP` (:ref:`jvp-from-vjps`). There is one exception, in which the result requires
-# a gradient even without ``create_graph``. If a rule has nothing to compute,
-# :func:`torch.autograd.grad` returns ``w`` itself, as in the last line of the output, or
-# a view of ``w``:
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
+# requires a gradient. In the code below, ``w`` is such a ``v``. Without ``create_graph``,
+# the rules treat ``w`` as a constant. With ``create_graph=True``, the product
+# :math:`2x\odot w` can be differentiated with respect to ``x``, and also with respect to
+# ``w``, which gives a :term:`JVP` (:ref:`jvp-from-vjps`). There is one exception, in which
+# the result requires a gradient even without ``create_graph``. If a rule has nothing to
+# compute, :func:`torch.autograd.grad` returns ``w`` itself, as in the last line of the
+# output, or a view of ``w``:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -176,7 +176,7 @@ print(itself is w, itself.requires_grad)
 # ---------------------
 #
 # If a function computes each entry of ``y`` from one entry of ``x``, as the squares do, an
-# infinity or NaN in ``v`` stays in its place. A rule that multiplies by a whole matrix
+# infinity or NaN in ``v`` stays at its position. A rule that multiplies by a whole matrix
 # multiplies by the zeros of the matrix, too, and :math:`0\cdot\infty` is NaN. This happens
 # even for a product with the identity matrix, whose :term:`Jacobian` is the same as if
 # nothing were done to ``x``. The first list in each line of the output is for the squares,
@@ -208,10 +208,10 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
 # *I reuse one buffer for v, and my stored x.grad changes by itself.* Either
 # :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as in
 # the table above. ``y.grad``, on the other hand, is a copy. To prevent such changes, pass
-# ``v.clone()``. The same happens if a hook makes an in-place edit to the tensor that it is
-# given, because that tensor is *your* ``v``. In the code below, a hook doubles ``v``, and
-# this also doubles the tensor that was returned earlier. Then we halve a buffer, and two
-# gradients are halved with it:
+# ``v.clone()``. Such a change also happens if a hook makes an in-place edit to the tensor
+# that it is given, because that tensor is *your* ``v``. In the code below, a hook doubles
+# ``v``, and this also doubles the tensor that was returned earlier. Then we halve a buffer,
+# and two gradients are halved with it:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)

@@ -8,8 +8,8 @@ You have ``x.grad``, and now you want to change ``x``. Do you add the gradient o
 it? Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum,
 because ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How
 far you go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate
-scales the step. A single entry of ``y`` may still move the other way: it may rise although
-the weighted sum falls.
+scales the step. A single entry of ``y`` may still move in the opposite direction: it may
+rise although the weighted sum falls.
 """
 
 # %%
@@ -81,8 +81,8 @@ for weights in (v, torch.tensor([3.0, 1.0])):
     print(weights.tolist(), change.numpy().round(3), (J @ step).numpy().round(3))
 
 # %%
-# How far
-# -------
+# How far to step
+# ---------------
 #
 # *Can I normalize the gradient?* Yes, after the call. Divide the gradient by its length, or
 # take its signs. You cannot normalize it through ``v``, because a ``v`` of length 1 gives

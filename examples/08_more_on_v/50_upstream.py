@@ -187,7 +187,7 @@ pullback.live(lambda y: y.prod(), torch.tensor([6.0, 2.0]))
 # ----------
 #
 # :ref:`small-graph` draws a graph by hand, with ``v`` on every edge.
-# :ref:`vjp-and-chain-rule` shows the chain rule as a row of such products.
+# :ref:`vjp-and-chain-rule` shows the chain rule as a series of such products.
 #
 # .. asked: upstream gradient; external gradient; pass dz/dy to backward; continue
 #    backward from a given gradient; gradient from another part of the model

@@ -48,8 +48,8 @@ for v in (1.0, 100.0):
     print(np.array([[v]]).T @ J)
 
 # %%
-# In PyTorch the result has the shape of ``x``, which is ``(2,)``. There are no rows or
-# columns, and nothing is transposed. ``v`` has the shape of ``y``:
+# In PyTorch the result has the shape of ``x``, which is ``(2,)``. PyTorch does not
+# distinguish rows from columns, and nothing is transposed. ``v`` has the shape of ``y``:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in (1.0, 100.0):

@@ -53,8 +53,8 @@ import pullback.plot
 ax = pullback.plot.heatmap(J, title="Every share depends on every input")
 
 # %%
-# Who mixes
-# ---------
+# Which functions mix
+# -------------------
 #
 # :func:`pullback.mixing` tells you whether your own function mixes. Among these four,
 # softmax over the samples, ``cumsum`` and attention from one sample to another mix. A
