@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+from forks import run_module
+
 ROOT = Path(__file__).parents[1]
+OF_A_START = {"PYTHONHASHSEED", "LC_ALL"}  # what no process that is forked takes up
 GENERATED = ("_build", "auto_examples", "errors", "generated")
 GALLERY = {
     "examples_dirs": "../examples",
@@ -65,6 +68,7 @@ class Site:
     def build(self, *options, fails=False, **environment):
         """Build the site; return the names of the pages that were executed."""
         options = options or ("-n", "-W", "--keep-going")
+        start = environment.keys() & OF_A_START
         environment = {
             **os.environ,
             "MPLBACKEND": "agg",
@@ -72,13 +76,17 @@ class Site:
             "PYTHONPATH": str(self.folder / "src"),
             **environment,
         }
-        result = subprocess.run(
-            [sys.executable, "-m", "sphinx", *options, "docs", "docs/_build/html"],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        command = ["sphinx", *options, "docs", "docs/_build/html"]
+        if start:
+            result = subprocess.run(
+                [sys.executable, "-m", *command],
+                cwd=self.folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+        else:
+            result = run_module(*command, folder=self.folder, environment=environment)
         self.said = result.stdout + result.stderr
         assert bool(result.returncode) == fails, self.said
         self.order = re.findall(r"executing pages\.\.\. .*?\] (\S+) \(", result.stdout)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from forks import run_code
 
 import pullback
 from pullback import _changed, _hints, _messages, _recognition, hints
@@ -843,13 +844,12 @@ def fail():
 
 
 def run(body):
-    code = PROGRAM.format(body=body)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    return result.stderr
+    return run_code(PROGRAM.format(body=body)).stderr
 
 
 def test_an_error_that_ends_the_program_has_the_note():
-    written = run("fail()")
+    command = [sys.executable, "-c", PROGRAM.format(body="fail()")]
+    written = subprocess.run(command, capture_output=True, text=True).stderr
     assert written.count("explain scalar-outputs") == 1
     assert "of shape (2, 3)" in written
     assert written.index("RuntimeError: grad can be") < written.index("why:")

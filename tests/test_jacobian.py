@@ -519,16 +519,16 @@ def rows(monkeypatch):
 
 @pytest.mark.parametrize("chunk_size", ["auto", None])
 def test_chunks_count_what_passes_through_the_graph(rows, chunk_size):
-    weights = torch.linspace(0, 1, 5000)
+    weights = torch.linspace(0, 1, 1000)
 
-    def f(x):
-        return (x.unsqueeze(1) * weights).sin().mean(1)  # 500 numbers through 2.5 million
+    def f(x):  # 500 numbers through half a million
+        return (x.unsqueeze(1) * weights).sin().mean(1)
 
     x = numbers(500, dtype=torch.float32)
     with torch.no_grad():
         J = jacobian(f, x, chunk_size=chunk_size)
     assert sum(rows) == 500
-    assert 1 <= max(rows) * 4 * 500 * 5000 <= _products.CHUNK_BYTES
+    assert 1 <= max(rows) * 4 * 500 * 1000 <= _products.CHUNK_BYTES
     close(J.diagonal(), (weights * (x.unsqueeze(1) * weights).cos()).mean(1))
 
 

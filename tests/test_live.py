@@ -4,14 +4,13 @@ import cProfile
 import json
 import math
 import re
-import subprocess
-import sys
 import zlib
 
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from built import needs_chromium
+from forks import run_code
 
 import pullback
 from pullback._live import script
@@ -648,7 +647,7 @@ sys.addaudithook(wait)
 with ThreadPoolExecutor(8) as pool:
     print({live[1].tolist()[0] for live in pool.map(lambda live: live.answer(x, x), lives)})
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    ran = run_code(code)
     assert (ran.stdout, ran.stderr) == ("{2.0}\n", "")
 
 

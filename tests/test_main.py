@@ -8,21 +8,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from forks import run_module
 from watched import TRAP, hooks_of_torch
 
 import pullback
 from pullback._messages import messages
 
 
-def command(*arguments, text=None, folder=None):
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "pullback", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        input=text,
-        cwd=folder,
-        timeout=300,
-    )
+def command(*arguments, text="", folder="."):
+    ran = run_module("pullback", *map(str, arguments), folder=folder, text=text, quiet=True)
     return ran.returncode, ran.stdout, ran.stderr
 
 
@@ -94,8 +88,13 @@ def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}{os.pathsep}{source}")
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     path = script(tmp_path, f"import helper, sys, torch; print(sys.path[0])\n{RIGHT}")
-    status, out, err = command(path.name, folder=tmp_path)
-    assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "pullback", path.name],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (ran.returncode, ran.stdout) == (0, f"{tmp_path / 'first'}\n"), ran.stderr
 
 
 FACTOR = """
@@ -160,7 +159,7 @@ def test_explain_says_what_a_message_means_without_torch():
     traceback = (
         f"Traceback (most recent call last):\n  y.backward()\nRuntimeError: {message}"
     )
-    for arguments, text in ((["explain", message], None), (["explain"], traceback)):
+    for arguments, text in ((["explain", message], ""), (["explain"], traceback)):
         returned, out, _ = command(*arguments, text=text)
         assert returned == 0
         found = re.search(r"fix: .*more: python -m pullback (.*)$", out, re.M | re.S)

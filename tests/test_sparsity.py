@@ -2,8 +2,6 @@
 
 import copy
 import io
-import subprocess
-import sys
 import tracemalloc
 import warnings
 
@@ -13,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from forks import run_code
 from functions import noting, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -432,7 +431,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = run_code(code)
     assert run.stdout.splitlines() == [
         "1.0",
         "pullback.sparsity needs SciPy: python -m pip install 'pullback[sparse]'",

@@ -206,9 +206,14 @@ const ranker = (index, messages, W = WEIGHTS) => {
     if (kind === W.message && !page) record.quoted = W.page * more;
   }
   // The rarer a word, the more it says.
+  const rarities = new Map();
   const rarity = (term) => {
-    const places = counted.get(term)?.size ?? 0;
-    return Math.log(1 + (records.length - places + 0.5) / (places + 0.5)) ** W.rare;
+    if (!rarities.has(term)) {
+      const places = counted.get(term)?.size ?? 0;
+      const rare = Math.log(1 + (records.length - places + 0.5) / (places + 0.5));
+      rarities.set(term, rare ** W.rare);
+    }
+    return rarities.get(term);
   };
   for (const { names } of records)
     for (const name of names) name.weight = sum(name.own.map(rarity));
@@ -332,6 +337,7 @@ const ranker = (index, messages, W = WEIGHTS) => {
   // How like the query a name is: what part of either is in the other.
   const likeness = ({ own, weight }, shares, parts, total) => {
     const shared = own.flatMap((term) => shares.get(term) ?? []);
+    if (!shared.length) return 0; // most names
     const named = sum(shared.map(({ share, term }) => share * rarity(term))) / weight || 0;
     return named * covered(shared, parts, total) ** W.covered;
   };
