@@ -140,8 +140,8 @@ pullback.draw.cost((12, 3))
 # makes little difference.
 #
 # Below you can count for yourself. Press *one-hot* until you have seen each entry of the
-# house's table in the result. How many presses does it take with ``v``, and how many
-# with ``u``, after you have chosen *J u*?
+# house's table in the result. How many presses does it take with ``v``, which is pulled
+# back? Then choose *J u*. How many does it take with ``u``, which is pushed forward?
 
 stoves = ["stove 1", "stove 2", "stove 3"]
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], columns=stoves)

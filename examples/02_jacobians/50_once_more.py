@@ -122,8 +122,8 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # we should stop.
 #
 # In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
-# by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. With ``u`` at ``[0, 1, -1]``
-# and ``H @ u`` at ``[1, 1, -1]``, this is
+# at the rate ``H @ u``, and so ``g @ u`` changes at the rate ``u @ (H @ u)``. With ``u`` at
+# ``[0, 1, -1]`` and ``H @ u`` at ``[1, 1, -1]``, this is
 #
 # .. math::
 #
