@@ -13,7 +13,7 @@ import search_index
 from pullback._messages import messages
 
 #: Of the queries in own_words.json: how many have a right answer first, and among three.
-FIRST, AMONG_THREE = 520, 572
+FIRST, AMONG_THREE = 575, 632
 
 
 @needs_site
@@ -24,7 +24,7 @@ def test_a_stranger_finds_the_page():
     queries that nobody has looked at while tuning, too.
     """
     wanted = own_words()
-    assert len(wanted) >= 590
+    assert len(wanted) >= 650
     places = ranks(wanted)
     missed = [query for query, place in places.items() if place not in (0, 1, 2)]
     assert sum(place == 0 for place in places.values()) >= FIRST

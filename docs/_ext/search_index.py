@@ -92,7 +92,7 @@ a an and are as at be but by can do does for from get has have how i if in into 
 its me must my of on or should so that the then there this to was what when which why
 will with would you your
 about also am any been could getting gets got here just ok please possible some something
-such than them these they thing those too very want we were
+such than them these they thing those too very want we were wrt
 actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
