@@ -174,8 +174,8 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 #
 # The picture shows how the three work together. In our step, the three weights of a unit
 # move together, as 1, 2 and 3, so one number for each unit says it all. ``u`` holds these
-# three numbers, and *J u* says what they do to heat and fuel. Now take unit 2 out of it,
-# and set the last number of ``u`` to 0. Which prediction is spoiled, and in which
+# three numbers, rounded, and *J u* says what they do to heat and fuel. Now take unit 2 out
+# of it, and set the last number of ``u`` to 0. Which prediction is spoiled, and in which
 # direction?
 
 import pullback
@@ -187,7 +187,7 @@ def moved(units):  # how far the weights of each unit go, for the first stove
 
 
 names = {"rows": ["heat", "fuel"], "columns": ["unit 0", "unit 1", "unit 2"]}
-pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=4), **names)
+pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
 
 # %%
 # .. dropdown:: Answer
