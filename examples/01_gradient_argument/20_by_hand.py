@@ -195,8 +195,6 @@ by_walk
 #          times the other factor, u.;
 #       without the input: This is what arrives at the product of w and the input. A product
 #          hands on the price times the other factor, the input.;
-#       without the square: Here the prediction has the price 1. The slope of the square is
-#          twice the error.;
 #       loss: This is the loss. The walk begins there with the price 1.
 #
 #    If the number that went into a ReLU was positive, the ReLU hands on the price that
@@ -364,7 +362,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "price of u": u.grad,
     "without u": 2 * (prediction - 2).detach() * 3,
     "without the input": 2 * (prediction - 2).detach() * u.detach(),
-    "without the square": 3 * u.detach() * (prediction - 2).detach(),
     "loss": loss.detach(),
 }
 for guess, gives in guesses.items():

@@ -128,7 +128,7 @@ print("table says:", J @ step)
 # one has to go down by 2.
 #
 # .. predict::
-#    :label: fuel
+#    :label: change of the fuel
 #    :for: the change of the fuel
 #    :wrong: up alone: This is what the first and the third stove add. The second one saves
 #          fuel.;
@@ -139,8 +139,8 @@ print("table says:", J @ step)
 
 idle = torch.tensor([1.0, -2.0, 1.0])
 heat, fuel = J @ idle
-print("heat:", heat)
-print("fuel:", fuel)
+print("change of the heat:", heat)
+print("change of the fuel:", fuel)
 
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
