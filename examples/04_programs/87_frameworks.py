@@ -288,8 +288,8 @@ for name, factor in {"v * 4 / 7": lambda n: 4 / 7, "v / n": lambda n: 1 / n}.ite
 #
 #    We compare the result of every way with the formula :math:`2xv`, and four accumulated
 #    calls with the gradient of their mean. We compare the slope of the simulator with
-#    difference quotients. We also assert that four times ``v`` gives the old training
-#    again, and that the folded scalar rises while the cost falls.
+#    difference quotients. We also check that four times ``v`` gives the old training again,
+#    and that the folded scalar rises while the cost falls.
 
 by_hand = (2 * x * v).detach()
 for found in (

@@ -1,8 +1,8 @@
 r"""
 .. _attention-masks:
 
-Why does my attention mask give NaN? A row that is masked throughout
-====================================================================
+Why does my attention mask give NaN? A fully masked row
+=======================================================
 
 You mask an attention layer, and its output or its weights become NaN. The reason is a row
 of the mask that holds nothing but ``-inf``, because the softmax of such a row is 0/0. The
