@@ -195,7 +195,7 @@ print("untied:", head.weight.requires_grad)
 # -----------------
 #
 # - **Dropout** in a frozen part is still active in training mode, so the features of this
-#   part are different at each call. ``eval()`` stops this, too.
+#   part are different at each call. ``eval()`` also stops this.
 # - **An optimizer made before the freezing** still holds the parameters. This does no
 #   harm as long as their ``.grad`` is None. But if you thaw a layer, an optimizer that
 #   was made from only the trainable parameters does not hold the parameters of this

@@ -238,7 +238,7 @@ print("second, without logo   ", *right(cured_model, without))
 # The first network looks only at the logo: it takes rings with the logo for crosses, and
 # crosses without the logo for rings. The second does not. Its maps of the same pictures
 # have moved to the cross, and ignore the logo in the corner. Five other networks, trained
-# like the second one from different weights, classified at least 95% of each kind
+# like the second one from different weights, classified about 95% or more of each kind
 # correctly. The part of their maps in the corner was between 2% and 25%.
 
 cured_maps = explain(*cured, images, classes)

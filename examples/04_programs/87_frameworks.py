@@ -164,7 +164,7 @@ line = below.axhline(0, color="grey", linewidth=0.8)
 #
 # With x = (1, 2), :math:`y=x^2` and v = (1, 10) the gradient is :math:`2xv`, which is (2,
 # 40). We call ``backward`` in each way and print ``x.grad``. ``retain_graph=True`` is
-# also a keyword of ``Tensor.backward``, and is passed on, too:
+# another keyword of ``Tensor.backward``, and it is passed on as well:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0])

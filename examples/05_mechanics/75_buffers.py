@@ -62,7 +62,7 @@ for given in ({}, deepcopy(own), own):
 # module stays as it is in three cases: if you call ``eval()``, if you pass copies of the
 # buffers to ``functional_call``, or if the layer was made with
 # ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics of the
-# batch in ``eval()``, too. The first line of the output shows, for each of four kinds of
+# batch even in ``eval()``. The first line of the output shows, for each of four kinds of
 # pass, how many batches a new layer has counted after it:
 
 
@@ -90,7 +90,7 @@ assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 # Under torch.func
 # ----------------
 #
-# Under a transform, your function may not write into a tensor that comes from outside the
+# Under a transform, your function must not write into a tensor that comes from outside the
 # function. It may write into an argument, or into copies that it makes itself. With ``vjp``
 # you need the copies, because ``vjp`` differentiates with respect to every argument, and
 # the count of batches is an integer. With :term:`vmap` over several batches, one set of

@@ -99,7 +99,7 @@ for rule in (Attribute, Saved):
 # %%
 # *Trying to backward through the graph a second time.* You get this message with
 # ``save_for_backward`` if you call ``backward`` twice, because the saved tensor is freed
-# after the first call. An attribute is not freed, and so the second call runs, too:
+# after the first call. An attribute is not freed, and so the second call also runs:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)

@@ -84,7 +84,7 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 # %%
 # *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum over
 # the batch, because LayerNorm looks at one token at a time, and attention looks only at the
-# tokens of one sample. You may not sum over time, because attention mixes the tokens. Over
+# tokens of one sample. You must not sum over time, because attention mixes the tokens. Over
 # time, a ``v`` of ones gives the sum :math:`\sum_t\partial y_t/\partial x_s` over all times
 # :math:`t`. ``pullback.mixing`` confirms both answers:
 
