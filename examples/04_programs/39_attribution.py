@@ -410,8 +410,8 @@ print("same gradient × input", same)
 #    the sum is negative in two of the four maps. And a few crosses without a logo are
 #    enough. If one cross in ten has no logo in training, the network has to look at the
 #    shape as well, and then it is right about most crosses without a logo, as the output
-#    shows. Five other networks, with different weights at the start, classified between 75%
-#    and 100% of them correctly.
+#    shows. Five other networks, with different weights at the start, classified about 75%
+#    to 100% of them correctly.
 
 logo_rings, kind = photographs(30, on_rings, seed=2000)
 logo_rings = logo_rings[kind == RING][:10]

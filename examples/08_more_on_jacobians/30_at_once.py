@@ -41,8 +41,9 @@ found = {}
 
 # %%
 # *Can I get the Jacobian of a tensor that is already computed?* Yes, with
-# ``torch.autograd.grad``, which takes all the one-hot vectors ``v`` as one batch. Forward
-# mode cannot do this, because it must run ``f`` again, and so it needs the function:
+# ``torch.autograd.grad``, which takes all the :term:`one-hot vectors <one-hot vector>`
+# ``v`` as one batch. Forward mode cannot do this, because it must run ``f`` again, and so
+# it needs the function:
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
