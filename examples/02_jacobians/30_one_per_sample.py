@@ -167,7 +167,7 @@ of_network.shape
 # %%
 # .. dropdown:: If ``vmap`` refuses your function
 #
-#    ``vmap`` runs the function once for all houses. So an ``if`` may not look at a value,
+#    ``vmap`` runs the function once for all houses. So an ``if`` cannot look at a value,
 #    which can be different from house to house. You see the error below. With
 #    ``torch.where(x.sum() > 5, x**2, x)`` in place of the ``if``, it works.
 #    :ref:`answers-vmap` has a way out for this and for the other cases, such as Dropout in

@@ -75,9 +75,9 @@ half
 #
 # If H has zeros, symmetry can save nearly all products. In our example H has the shape of
 # an *arrow*: every variable is multiplied only by the first variable and by itself. Two
-# products are enough for any n. A one-hot ``u`` gives the first row of H, which is the
-# first column, too. A ``u`` that is 0 for the first variable and 1 for all others gives the
-# rest of the diagonal:
+# products are enough for any n. A one-hot ``u`` gives the first row of H, which is also the
+# first column. A ``u`` that is 0 for the first variable and 1 for all others gives the rest
+# of the diagonal:
 
 
 def arrow(x):

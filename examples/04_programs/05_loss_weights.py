@@ -76,7 +76,7 @@ for name, (reduced, v) in ways.items():
 #
 # Two common mistakes have the same cause. In the first, somebody takes the mean of the
 # losses and then passes five numbers to ``backward``. The mean is a single number, so its
-# ``v`` may have only one entry, too. Keep the vector, and put the 1/N into ``v``:
+# ``v``, too, must have only one entry. Keep the vector, and put the 1/N into ``v``:
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])

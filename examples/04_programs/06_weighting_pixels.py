@@ -322,7 +322,7 @@ except RuntimeError as error:
 #
 #    We compare the gradient for the ``v`` of the program with the gradient of the weighted
 #    mean, and the gradient with respect to the scores with its formula, ``v`` times the
-#    difference between probability and target. We assert, with some tolerance, the order of
+#    difference between probability and target. We check, with some tolerance, the order of
 #    the three networks, and that the first two find the same share of small cells at the
 #    same share of false alarms. We also try the statements about SGD, Adam and the empty
 #    batch.

@@ -301,7 +301,7 @@ for name, (first, head) in ratios.items():
 #
 #    We compare the gradient at ``h`` with the sum, and the gradients below it with a
 #    ``backward`` that gets this sum as its ``v``. We compare the three ways with each other
-#    and with difference quotients for a few weights. We assert the numbers of passes, the
+#    and with difference quotients for a few weights. We check the numbers of passes, the
 #    ratios and the success of the training.
 
 assert right[0.0] < 0.8 < 0.95 < right[0.3]

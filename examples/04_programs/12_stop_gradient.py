@@ -130,7 +130,7 @@ print(taught((now - target) ** 2, w=w), held)
 # algorithm, known as *residual gradient*.
 #
 # Many programs add a *target network*, a copy that follows the network slowly. A moving
-# average of the weights (EMA) is such a copy, too. The copy needs no gradient, so move it
+# average of the weights (EMA) is also such a copy. The copy needs no gradient, so move it
 # under ``no_grad``. If you let autograd record the moves, each of them adds a piece to a
 # graph that keeps growing (:ref:`average-of-weights`). Here the copy goes a hundredth of
 # the way:

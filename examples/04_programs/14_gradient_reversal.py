@@ -17,9 +17,10 @@ forward pass and multiplies by −λ in the backward pass.
 # What the features and the heads should receive
 # ----------------------------------------------
 #
-# Both heads read the same ``features``. Each head gets the gradient of its own loss. The
-# features get the gradient of the label loss as it is, and the gradient of the domain loss
-# reversed:
+# Both heads read the same ``features``, and each head gets the gradient of its own loss.
+# The *label loss* belongs to the head that you care about, and the *domain loss* to the
+# head that tells the cameras apart. The features get the gradient of the label loss as it
+# is, and the gradient of the domain loss reversed:
 #
 # .. math::
 #
@@ -184,8 +185,8 @@ for factor, part in seen.items():
 #
 # **A hook on the features themselves.** Such a hook reverses the whole gradient that
 # arrives at ``h``, including the part from the label head, so the predictions of the label
-# head get worse. A view that only the domain head reads gets only the part of the domain
-# head:
+# head get worse. A view that only the domain head reads gets only the gradient from the
+# domain head:
 
 
 def on_itself(h):

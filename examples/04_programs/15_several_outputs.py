@@ -159,10 +159,10 @@ x.grad
 # network in the loop got the gradient of the score, although no part of the score was
 # computed in PyTorch.
 #
-# You could also call ``y.backward(v)`` and then ``z.backward(w)``, since ``.grad`` adds
-# up, too. The two outputs of our network share its hidden layer. So the first of these
-# calls would need ``retain_graph=True``, and the two calls would go through the hidden
-# layer twice.
+# You could also call ``y.backward(v)`` and then ``z.backward(w)``, since ``.grad`` adds up
+# the two products. The two outputs of our network share its hidden layer. So the first of
+# these calls would need ``retain_graph=True``, and the two calls would go through the
+# hidden layer twice.
 #
 # One v for each output
 # ---------------------
@@ -180,7 +180,7 @@ torch.autograd.grad(z, x, torch.ones(3, 3))[0]
 
 # %%
 # **None stands for 1**, and it is allowed only for an output that has one element. For a
-# loss you may pass None, and for ``y`` you may not:
+# loss you may pass None, but not for ``y``:
 
 loss = (x**3).sum()
 try:

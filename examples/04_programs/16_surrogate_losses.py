@@ -19,11 +19,11 @@ of passing a ``v``.
 # programs in full, and then read the lines of the others.
 #
 # Our scene is a closed curve. It has sixteen numbers, the strengths of four waves in each
-# coordinate, and we render it as 200 points in the plane. The diffusion model knows which
-# points belong to pictures. A trained network would know this from examples. Our model
-# knows the examples themselves, ``data``, and so it can compute what such a network
-# estimates: given points to which noise of strength ``sigma`` was added, it estimates
-# this noise.
+# of the two coordinates, with a cosine and a sine for each wave. We render it as 200 points
+# in the plane. A point plays the part of a picture here, and the diffusion model knows
+# which points are likely. A trained network would know this from examples. Our model knows
+# the examples themselves, ``data``, and so it can compute what such a network estimates:
+# given points to which noise of strength ``sigma`` was added, it estimates this noise.
 
 import torch
 
@@ -132,7 +132,7 @@ title = figure.suptitle("The loss is soon around zero, the distance falls")
 
 # %%
 # The points have come close to the clover, and about half of the losses are negative, as if
-# the training had gone *below zero*:
+# training had driven the loss *below zero*:
 
 negative = [loss < 0 for loss in losses[-100:]].count(True)
 print(f"distance: {distance[0]:.3f}, then {distance[-1]:.3f}")
@@ -142,13 +142,13 @@ print(f"negative: {negative} of the last 100")
 # The line with the v
 # -------------------
 #
-# The line is ``loss = (g * x).sum()``. As ``g`` was made under ``no_grad``, it counts as
-# a number, and the derivative of the sum with respect to ``x`` is ``g``. So ``g`` arrives
-# at the rendered points, and the :term:`Jacobian` of the renderer pulls it back to the
-# sixteen strengths. **v is the noise that the model sees minus the noise that was
-# added**, for each point. You can also pass ``g`` to ``backward`` without a loss, or
-# write the line as a square, as some programs do in order to have a value to log. The
-# square forms ``x - g``, and if ``g`` is much smaller than ``x``, ``g`` is lost to
+# The line is ``loss = (g * x).sum()``. As ``g`` was made under ``no_grad``, it counts as a
+# number, and the derivative of the sum with respect to ``x`` is ``g``. So ``g`` arrives at
+# the rendered points, and the :term:`Jacobian` of the renderer pulls it back to the sixteen
+# strengths. **v is the noise that the model sees minus the noise that was added**, for each
+# point, divided by the number of points. You can also pass ``g`` to ``backward`` without a
+# loss, or write the line as a square, as some programs do in order to have a value to log.
+# The square forms ``x - g``, and if ``g`` is much smaller than ``x``, ``g`` is lost to
 # rounding. So compute the square in float32, or use the product. Here are the ways to write
 # it:
 
@@ -175,12 +175,12 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 # How to read such a line
 # -----------------------
 #
-# There is one rule: **a detached part is a number. Write its value there, and
-# differentiate what is left.** The rest depends on the network through some tensor ``y``,
-# and the network receives nothing from the loss but the ``v`` that arrives at ``y``. So
-# for each line that you meet, two questions are enough. Which tensor is ``y``, the last
-# tensor that is not detached? And which ``v`` arrives there? If there are two such
-# tensors, ask for each of them.
+# There is one rule: **a detached part is a number. Write its value there, and differentiate
+# what is left.** The rest depends on the network through some tensor ``y``, and the network
+# receives nothing from the loss but the ``v`` that arrives at ``y``. So for each line that
+# you meet, two questions are enough. Which tensor is ``y``, the last tensor that is not
+# detached? And which ``v`` arrives there? If there are two such tensors, ask both questions
+# for each of them.
 #
 # Here are twelve lines from well-known programs. ``stop(t)`` stands for ``t.detach()``,
 # and D for ``y.sigmoid()``. The last column shows the ``v`` that the line sends to ``y``:
@@ -230,10 +230,11 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #      - 1/y
 #
 # In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
-# ``(1 - D).log()``: if a score is far from 0, D rounds to 0 or 1, and the lines in the
-# table send NaN. The line of PPO is for a ratio whose two log-probabilities come from the
-# same forward pass. If the old log-probabilities were stored, and Dropout has drawn a
-# different mask since then, the ratio is not 1, and it multiplies ``v``.
+# ``(1 - D).log()``. If a score is far from 0, D rounds to 0 or 1. The line ``-D.log()``
+# sends NaN if D is 0, and ``(1 - D).log()`` sends NaN if D is 1. The line of PPO is for a
+# ratio whose two log-probabilities come from the same forward pass. If the old
+# log-probabilities were stored, and Dropout has drawn a different mask since then, the
+# ratio is not 1, and it multiplies ``v``.
 #
 # Three lines have no ``detach``. They are in the table because their values do not matter
 # either. Most of the lines have a page: :ref:`reinforce`, :ref:`ratio-of-one`,
@@ -401,9 +402,9 @@ print(zero / zero.detach(), slope)
 #
 # .. dropdown:: How we checked this page
 #
-#    We compare the ``v`` of each row of the table with its formula, and the three
-#    spellings with each other. We check the training by the distance, which must fall to
-#    less than a fifth.
+#    We compare the ``v`` of each row of the table with its formula, and the three spellings
+#    with each other. We check the training by the distance, which must fall to less than a
+#    fifth of its initial value.
 
 assert distance[-1] < distance[0] / 5
 on_the_clover, on_the_circle = mean_g(data).norm(dim=1), mean_g(circle).norm(dim=1)

@@ -212,7 +212,7 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
 # No tool can help here. If the loss of a sample depends on the other samples of the batch,
 # this sample has no separate loss, and so it has no separate gradient either. In ``eval``
 # mode each sample has a gradient of its own. With GroupNorm, which looks at one sample at a
-# time, this is true in training, too. Here is the call in ``eval`` mode:
+# time, this is true in training mode as well. Here is the call in ``eval`` mode:
 
 norm.eval()
 print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)

@@ -278,7 +278,7 @@ print("Adam, near the curve:", off < 0.1)
 #
 #    We compare the lengths with the lengths from the long way, for a layer without a bias
 #    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
-#    computed one at a time and shortened. We assert, with some tolerance, which of the two
+#    computed one at a time and shortened. We check, with some tolerance, which of the two
 #    fits is better.
 
 torch.testing.assert_close(short_way, long_way)

@@ -63,12 +63,12 @@ print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0
 # Does freezing save memory?
 # --------------------------
 #
-# It depends on where the frozen part is. If all layers from the input up to some layer are
-# frozen, there is nothing to differentiate in them, and no graph is made. But in a
-# *perceptual loss* a frozen network comes **after** a network that is trained: a generator
-# makes a picture, and a frozen VGG judges it. Then ``v`` has to go back through VGG to
-# reach the generator, and VGG must keep the tensors that this backward pass needs. We count
-# the tensors that it keeps:
+# It depends on where the frozen part is. If the input requires no gradient and all layers
+# from the input up to some layer are frozen, there is nothing to differentiate in these
+# layers, and no graph is made for them. But in a *perceptual loss* a frozen network comes
+# **after** a network that is trained: a generator makes a picture, and a frozen VGG judges
+# it. Then ``v`` has to go back through VGG to reach the generator, and VGG must keep the
+# tensors that this backward pass needs. We count the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
 
@@ -194,8 +194,8 @@ print("untied:", head.weight.requires_grad)
 # What to watch for
 # -----------------
 #
-# - **Dropout** in a frozen part still drops in training mode, so its features are different
-#   at each call. ``eval()`` stops this, too.
+# - **Dropout** in a frozen part is still active in training mode, so the features of this
+#   part are different at each call. ``eval()`` also stops this.
 # - **An optimizer made before the freezing** still holds the parameters. This does no
 #   harm as long as their ``.grad`` is None. But if you thaw a layer, an optimizer that
 #   was made from only the trainable parameters does not hold the parameters of this

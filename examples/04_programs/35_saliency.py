@@ -224,7 +224,7 @@ print("the score is   ", [round(f, 1) for f in (scores * v).sum(1).tolist()])
 # **A softmax before the map.** With a softmax you ask about a *probability*, which is a
 # different question. With two classes the slope of the probability is :math:`p(1-p)` times
 # the slope of the difference of the two scores. If the network is sure, ``p`` is near 1,
-# and the whole map goes dark, although the picture is a clear case:
+# and all entries of the map become small, although the picture is a clear case:
 
 p = model(pictures).softmax(1)
 (of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)

@@ -248,9 +248,8 @@ for epsilon in (0.1, 0.2, 0.4):
 # .. dropdown:: How we checked this page
 #
 #    We compute the gradient through the network layer by layer from the weights, without
-#    autograd. We compute the gradient of the generator's weight from the
-#    :term:`cotangent` at its output. We also assert the direction of each of the four
-#    moves.
+#    autograd. We compute the gradient of the generator's weight from the :term:`cotangent`
+#    at its output. We also check the direction of each of the four moves.
 
 hidden = torch.tanh(net[0](x)).detach()
 by_hand = (v @ net[2].weight * (1 - hidden**2)) @ net[0].weight

@@ -275,12 +275,12 @@ slopes = slope(embed, head), slope(sure_embed, sure_head)
 print(f"median slope of a tanh: {slopes[0]:.1f}, {slopes[1]:.2f}")
 
 # %%
-# **An in-place sum on the vectors.** A program that mixes a picture into the vectors
-# writes ``inputs_embeds += …``. This line runs in full fine-tuning, but with LoRA it
-# raises an error. With LoRA the table is frozen, and so its output has no graph. Hugging
-# Face's ``enable_input_require_grads`` calls ``requires_grad_()`` on this output. The
-# output is then a :term:`leaf` that requires a gradient, and such a leaf may not be
-# edited in place. Write ``e = e + image``, which works in both cases:
+# **An in-place sum on the vectors.** A program that mixes a picture into the vectors writes
+# ``inputs_embeds += …``. This line runs in full fine-tuning, but with LoRA it raises an
+# error. With LoRA the table is frozen, and so its output has no graph. Hugging Face's
+# ``enable_input_require_grads`` calls ``requires_grad_()`` on this output. The output is
+# then a :term:`leaf` that requires a gradient, and such a leaf cannot be edited in place.
+# Write ``e = e + image``, which works in both cases:
 
 frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
 for table in (embed, frozen):

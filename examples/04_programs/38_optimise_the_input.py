@@ -22,8 +22,8 @@ change the *picture* instead.
 You may want to fool the network with a change that nobody sees, to paint a photograph in
 the style of another, or to find the input that the network likes best. You write the
 training loop that you know, with the picture in place of the weights. But first attempts
-often stop in the second step, because ``x.grad`` is None, or because the picture may not
-be changed.
+often stop in the first or the second step, because PyTorch refuses to change the picture in
+place, or because ``x.grad`` is None.
 """
 
 # %%
@@ -66,9 +66,9 @@ def slope(x):
 # Now we try two attacks. *FGSM* takes a single step, not along the gradient but along its
 # *sign*, so that every pixel changes by the same small amount epsilon (Goodfellow et al.,
 # 2014). *PGD* takes twenty smaller steps, and after each step pushes the picture back into
-# the box of size epsilon around the original (Madry et al., 2017). Both *increase* the loss
-# of the label that the network gives now. If you want a particular wrong label, decrease
-# the loss of that label:
+# a box around the original, in which no pixel differs from the original by more than
+# epsilon (Madry et al., 2017). Both *increase* the loss of the label that the network gives
+# now. If you want a particular wrong label, decrease the loss of that label:
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -111,8 +111,8 @@ title = figure.suptitle("A change of at most 0.2 in each pixel")
 # dividing by 5 changes no sign. For a step along the gradient itself you should not,
 # because the step would depend on how many pictures you attack at once.
 #
-# What goes wrong in the second step
-# ----------------------------------
+# What goes wrong in the first two steps
+# --------------------------------------
 #
 # Without ``slope``, people write the loop by hand, and there are two natural ways to
 # change the picture. PyTorch refuses ``x += ...``, because ``x`` is a leaf that requires
@@ -203,8 +203,8 @@ picture = content.clone().requires_grad_()
 optimizer = torch.optim.Adam([picture], lr=0.02)
 
 # %%
-# In each step, clamp the picture to the range of pixels under ``no_grad``, where a leaf
-# may be edited in place:
+# In each step, clamp the picture to the range of pixel values. Do this under ``no_grad``,
+# where a leaf may be edited in place:
 
 for step in range(101):
     optimizer.zero_grad()
@@ -271,10 +271,10 @@ print(model(towards).argmax(1).tolist())
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient of the style loss with respect to the ``N`` features ``F``
-#    with :math:`4(G-T)F/N` in float64. We compare the gradient of each picture with the
-#    gradient that the picture gets alone. We also assert the limits of the boxes and the
-#    order of the losses.
+#    We compare the gradient of the style loss with respect to the ``N`` features ``F`` with
+#    :math:`4(G-T)F/N` in float64. We compare the gradient of each picture with the gradient
+#    that the picture gets alone. We also check the limits of the boxes and the order of the
+#    losses.
 
 target = target.double()
 f = kept.double().flatten(2).requires_grad_()

@@ -187,9 +187,9 @@ for name, part in before.items():
 # %%
 # Read each map as an answer to its own question.
 #
-# - The **gradient** says how the score would change if a pixel became a little brighter.
-#   It does not depend on whether the pixel shows anything now, and so it can be large
-#   where there is nothing to see.
+# - The **gradient** says how the score would change if a pixel became a little brighter. It
+#   is not multiplied by what the pixel shows now, and so it can be large where there is
+#   nothing to see.
 # - **Gradient times input** multiplies each slope by the brightness that the pixel has. A
 #   pixel that is exactly 0 always gets 0.
 # - **Integrated gradients** (Sundararajan et al., 2017) take the mean of the slopes while
@@ -197,9 +197,9 @@ for name, part in before.items():
 #   add up to the change of the score from the black picture to the whole one, as we are
 #   about to see.
 # - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the pixels.
-#   It averages the slope of each feature map over its places, and adds up the feature maps
-#   with these weights. The result is coarser, because the feature maps are coarser, with
-#   half as many pixels in each direction here.
+#   It averages the slope of each feature map over all positions, and adds up the feature
+#   maps, weighted by these averages. The result is coarser, because the feature maps are
+#   coarser, with half as many pixels in each direction here.
 #
 # Do the parts add up?
 # --------------------
@@ -222,9 +222,9 @@ for name in ("gradient × input", "integrated gradients"):
 # What the map is good for
 # ------------------------
 #
-# The maps make us suspect that the network reads the logo. A map alone proves nothing,
-# but we can test the suspicion. We put the logo on rings. We also train another network,
-# for which the logo means nothing, because every other picture of each kind has it:
+# The maps make us suspect that the network reads the logo. A map alone proves nothing, but
+# we can test the suspicion. We put the logo on rings. We also train another network, for
+# which the logo means nothing, because about half of the pictures of each kind have it:
 
 on_rings, every_other = (1, 0), (0.5, 0.5)
 cured = trained(every_other)
@@ -238,8 +238,8 @@ print("second, without logo   ", *right(cured_model, without))
 # The first network looks only at the logo: it takes rings with the logo for crosses, and
 # crosses without the logo for rings. The second does not. Its maps of the same pictures
 # have moved to the cross, and ignore the logo in the corner. Five other networks, trained
-# like the second one from different weights, were right about 95% or more of each kind.
-# The part of their maps in the corner was between 2% and 25%.
+# like the second one from different weights, classified about 95% or more of each kind
+# correctly. The part of their maps in the corner was between 2% and 25%.
 
 cured_maps = explain(*cured, images, classes)
 draw(images, cured_maps, "What speaks for a cross now: the cross")
@@ -303,7 +303,7 @@ print("v = +1, -1 gives the difference:", abs(parts[2] - parts[0] + parts[1]) < 
 #
 # If the model is one object from a library, a forward hook keeps the output of the layer,
 # and ``autograd.grad`` differentiates with respect to this output in the middle of the
-# graph. The layer has to run only once in a forward pass. We make the images require a
+# graph. The layer must run exactly once in a forward pass. We make the images require a
 # gradient, so that there is a graph even if all weights are frozen:
 
 
@@ -344,8 +344,9 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # gradient × input            ``InputXGradient``
 # integrated gradients        ``IntegratedGradients``, from a baseline of 0 if you name no
 #                             other, with 50 steps of another quadrature rule
-# Grad-CAM                    ``LayerGradCam``, which keeps the sign unless you pass
-#                             ``relu_attributions=True``, as the paper does
+# Grad-CAM                    ``LayerGradCam``, which keeps the sign; with
+#                             ``relu_attributions=True`` it sets negative entries to 0,
+#                             as the paper does
 # ``interpolate``             ``LayerAttribution.interpolate``
 # ==========================  ==========================================================
 #
@@ -392,8 +393,8 @@ print("same gradient × input", same)
 # cancel. If you take the absolute values first, they do not. Whichever you choose, choose
 # it for all the maps that you compare.
 #
-# **A softmax before the scores** changes the question, and if the network is certain, the
-# map goes dark (:ref:`map-after-softmax`).
+# **A softmax on top of the scores** changes the question, and if the network is certain,
+# all entries of the map are nearly 0 (:ref:`map-after-softmax`).
 #
 # .. admonition:: Try it
 #
@@ -404,13 +405,13 @@ print("same gradient × input", same)
 #
 # .. dropdown:: Answer
 #
-#    The logo speaks against the ring: in all four maps the entries in the corner add up
-#    to a negative number. In the maps of network number 1, which does not depend on the
-#    logo, the sum is negative in two of the four maps. And a few crosses without a logo
-#    are enough. If one cross in ten has no logo in training, the network has to look at
-#    the shape as well, and then it is right about most crosses without a logo, as the
-#    output shows. Five other networks, with different weights at the start, were right
-#    about 75% to 100% of them.
+#    The logo speaks against the ring: in all four maps the entries in the corner add up to
+#    a negative number. In the maps of network number 1, which does not depend on the logo,
+#    the sum is negative in two of the four maps. And a few crosses without a logo are
+#    enough. If one cross in ten has no logo in training, the network has to look at the
+#    shape as well, and then it is right about most crosses without a logo, as the output
+#    shows. Five other networks, with different weights at the start, classified about 75%
+#    to 100% of them correctly.
 
 logo_rings, kind = photographs(30, on_rings, seed=2000)
 logo_rings = logo_rings[kind == RING][:10]
@@ -425,11 +426,11 @@ print("one cross in ten without a logo:", few > 70)
 #
 #    We compare each map with a map that we compute for a single picture and its own score,
 #    without a ``v``. We compare some entries of the gradient with difference quotients in
-#    double precision. We assert the sums of the integrated gradients, the shares of the
-#    corner, the six networks, the hook, with a frozen model as well, and the linearity in
-#    ``v``. We run ``explain`` in bfloat16, on the ``meta`` device to stand for another
-#    device, and with a head that begins with a ReLU in place, on pictures that require a
-#    gradient themselves.
+#    double precision. We check the sums of the integrated gradients, the shares of the
+#    corner, the results of the six networks and the linearity in ``v``. We check the hook,
+#    also with a frozen model. We run ``explain`` in bfloat16, and on the ``meta`` device,
+#    which stands for another device. We also run it with a head that begins with an
+#    in-place ReLU, on pictures that themselves require a gradient.
 
 for i in (0, 7):
     alone = images[i : i + 1].clone().requires_grad_()

@@ -322,10 +322,11 @@ print(f"right box {10 * (10 * p[2]).round():.0f}%, sizes on average {(p * size).
 # .. dropdown:: How we checked this page
 #
 #    We compare the exact gradient and the mean of the score function with the derivative of
-#    softmax, worked out by hand. For a linear cost, we compare straight-through with this
-#    derivative, too. We compare the estimates for the normal draw with their formulas. We
-#    compute the factor 31/32 for two draws, where it is 1/2. We assert, with some
-#    tolerance, the errors of Gumbel-softmax and the results of the four training runs.
+#    softmax, worked out by hand. For a linear cost, we compare the straight-through
+#    gradient with this derivative as well. We compare the estimates for the normal draw
+#    with their formulas. We compute the factor 31/32 for two draws, where it is 1/2. We
+#    check, with some tolerance, the errors of Gumbel-softmax and the results of the four
+#    training runs.
 
 assert 0.3 < p[2] < 0.9
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])

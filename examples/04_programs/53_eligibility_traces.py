@@ -44,11 +44,11 @@ def seen(stones):
 # -----------
 #
 # After a step from s to s′ with reward r, we know more than before, and can compare the
-# prediction V(s) with r + γ V(s′). The difference is the *TD error* δ. Plain TD learning,
-# with λ = 0, moves V(s) by a part of δ. TD(λ) also moves the earlier predictions, and the
-# older they are, the less they move. For this it keeps one trace for each weight,
-# :math:`z\leftarrow\gamma\lambda z+\nabla V(s)`, and changes the weights in proportion to
-# δ z (Sutton and Barto, 2018):
+# prediction V(s) with r + γ V(s′), where γ is the discount factor. The difference is the
+# *TD error* δ. Plain TD learning, with λ = 0, moves V(s) by a part of δ. TD(λ) also moves
+# the earlier predictions, and the older they are, the less they move. For this it keeps one
+# trace for each weight, :math:`z\leftarrow\gamma\lambda z+\nabla V(s)`, and changes the
+# weights in proportion to δ z (Sutton and Barto, 2018):
 
 
 def td_lambda(net, episodes=60, decay=0.8, discount=1.0, lr=0.01, judge=None):
@@ -121,7 +121,7 @@ below.legend()
 title = figure.suptitle("With traces the network learns from fewer walks")
 
 # %%
-# We print the errors after ten walks, and whether the error at the end is below 0.2:
+# We print the errors after eleven walks, and whether the error at the end is below 0.2:
 
 print(f"λ = 0.8: {with_traces[10]:.1f}, below 0.2: {with_traces[-1] < 0.2}")
 print(f"λ = 0:   {without[10]:.1f}, below 0.2: {without[-1] < 0.2}")
@@ -137,7 +137,7 @@ print(f"λ = 0:   {without[10]:.1f}, below 0.2: {without[-1] < 0.2}")
 # steps that follow. So the gradient waits in the trace, and we multiply the trace by each
 # δ as soon as we know it.
 #
-# The simplest network shows what a trace holds: a table with one weight for each stone.
+# The simplest network, a table with one weight for each stone, shows what a trace holds.
 # There the gradient of V(s) is 1 at this stone and 0 elsewhere. After stones 0, 1 and 2,
 # with λ = 0.5, the trace still shows all three stones:
 

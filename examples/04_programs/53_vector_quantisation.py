@@ -275,7 +275,7 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 #
 #    We compare the gradient that arrives at the point with the gradient that arrives at the
 #    code, and with a difference quotient, which is zero. We compare the gradient of the
-#    codebook with the formula, and assert both tables and the numbers of codes in use.
+#    codebook with the formula. We also check both tables and the numbers of codes in use.
 
 assert torch.equal(at_passed, at_e)
 assert at_e.any()

@@ -222,9 +222,10 @@ for chunk in (512, 100):
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the gradient from chunks with the gradient of the whole batch in one
-#    graph. We assert bounds for the bytes, that each of the 256 samples is nearest to its
-#    own second view, and that the loss in chunks is smaller and has a different gradient.
+#    We compare the gradient from chunks with the gradient of the whole batch in one graph.
+#    We check that the bytes lie within bounds, that each of the 256 samples is nearest to
+#    its own second view, and that the loss in chunks is smaller and has a different
+#    gradient.
 
 for p, g in zip(fresh.parameters(), whole, strict=True):
     torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-5)

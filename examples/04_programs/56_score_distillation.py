@@ -105,13 +105,13 @@ def distil(theta, render, denoiser, steps=300, longest=0.5):
 # ``x`` has the shape ``(N, 2)``, with a picture in each row, and ``v`` has the same shape.
 # Of which function is ``v`` the gradient? If the denoiser guessed perfectly, its guess
 # would be :math:`-\sigma_t=-\sin(\pi t/2)` times the gradient of the logarithm of the
-# probability density at the noisy picture. So ``v`` points toward *less* likely pictures,
-# and the optimizer goes the opposite way. We never compute this density. For ``backward``
-# the gradient with respect to ``x`` is enough, and from there it goes on to ``theta`` as
-# usual.
+# probability density at the noisy picture. So on average over the noise, ``v`` points
+# toward *less* likely pictures, and the optimizer goes the opposite way. We never compute
+# this density. For ``backward`` the gradient with respect to ``x`` is enough, and from
+# there it goes on to ``theta`` as usual.
 #
-# We start with 24 scenes, evenly along the curve. Each has its own parameter and its own
-# row of ``x``, so they don't disturb one another:
+# We start with 24 scenes, whose parameters are spaced evenly. Each has its own parameter
+# and its own row of ``x``, so they don't disturb one another:
 
 torch.manual_seed(1)
 start = torch.linspace(-2.5, 2.5, 24)
@@ -237,10 +237,10 @@ for name, loss in wrong.items():
 # - **C.** If the guess has a graph, the product differentiates ``v`` as well, and the extra
 #   term has no meaning. With the guess under ``no_grad``, ``v`` is a constant, and
 #   the product is right without a ``detach``.
-# - **D.** The mean divides by all entries, here by 48, two pixels of 24 pictures. The steps
-#   of SGD are then 1/48 as long. The steps of Adam hardly change, because Adam divides each
-#   entry of the gradient by the typical size of its past values, as long as this size is
-#   large compared with Adam's ``eps``.
+# - **D.** The mean divides by the number of entries, here 48, two pixels in each of 24
+#   pictures. The steps of SGD are then 1/48 as long. Adam divides each entry of the
+#   gradient by the typical size of its past values. As long as this size is large compared
+#   with Adam's ``eps``, the steps of Adam hardly change.
 #
 # Why subtract the noise?
 # -----------------------
@@ -289,8 +289,8 @@ for k in (0, 1):
 #
 #    We compare the denoiser with the formula for the best guess, which is known for two
 #    Gaussian clouds. We compare the gradient of the program with the Jacobian of the
-#    renderer times ``v``, and with the losses. We assert each statement about the four
-#    other losses, and the places where the free pictures end.
+#    renderer times ``v``, and with the losses. We check each statement about the four other
+#    losses, and the places where the free pictures end.
 
 
 def best_guess(x, t):

@@ -298,9 +298,9 @@ for weights in ([1.0, 1.0, 0.0], [2.0, 1.0, 0.0]):
 # .. dropdown:: How we checked this page
 #
 #    We compare the guidance of each picture with its guidance when it is alone, and with
-#    the diagonal of the whole Jacobian. We compare the gradient for ones with the
-#    gradient of the sum, and with the scale inside ``v``. We assert bounds for the
-#    numbers in the tables.
+#    the diagonal of the whole Jacobian. We compare the gradient for ones with the gradient
+#    of the sum, and with the scale inside ``v``. We check that the numbers in the tables
+#    lie within bounds.
 
 x, t = torch.randn(6, 2), torch.rand(6, 1)
 ours = guidance(classifier, x, t, wanted[:6])

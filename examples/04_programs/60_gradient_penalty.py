@@ -5,10 +5,11 @@ Gradient penalty (WGAN-GP)
 ==========================
 
 A Wasserstein GAN trains a *critic*. The critic gives each picture a score, high for real
-pictures and low for false ones, and the difference of the two mean scores should measure
-the distance between the real pictures and the false ones. This works only if the critic
-is not too steep: its slope has to stay near 1. So the loss contains a derivative, and
-implementations have a line like this:
+pictures and low for fake ones, and the difference between the two mean scores should
+measure the distance between the real pictures and the fake ones. This works only if the
+critic is not too steep: the length of its slope must not exceed 1. The gradient penalty
+keeps this length near 1. So the loss contains a derivative, and implementations have a line
+like this:
 
 .. code-block:: text
 
@@ -68,12 +69,12 @@ print([name for name, p in critic.named_parameters() if p.grad is None])
 # the bias would change the slopes. All other parameters have received a derivative of a
 # derivative.
 #
-# A critic that tells two crowds apart
-# ------------------------------------
+# A critic that tells real points from fake ones
+# ----------------------------------------------
 #
-# Here is the whole program. The real points lie on a ring, and the false points lie in a
-# heap in its middle. In each step we take the penalty at points between the two, at a
-# random place on the line from a false point to a real one:
+# Here is the whole program. The real points lie on a ring, and the fake points, ``false``
+# in the code, lie in a heap in its middle. In each step we take the penalty at points
+# between the two, at a random place on the line from a fake point to a real one:
 
 angle = torch.rand(256) * 2 * torch.pi
 real = torch.stack([angle.cos(), angle.sin()], 1)
@@ -91,8 +92,8 @@ for step in range(600):
         print(f"step {step:3}  gap {gap.item():5.2f}")
 
 # %%
-# The gap grew at first, and then stopped growing, because a wider gap would need a steeper
-# critic. Here are the slopes now:
+# The gap, the difference between the two mean scores, grew at first, and then stopped
+# growing, because a wider gap would need a steeper critic. Here are the slopes now:
 
 import pullback.plot
 
@@ -104,10 +105,11 @@ ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the
 # From the middle of the ring the slopes point outward, toward the real points. A
 # generator that follows the slopes moves its points there.
 #
-# With a slope of 1 all along the way from the false points to the real ones, the gap is the
-# *transport distance* of the two crowds: how far a false point has to move on average, if
-# each false point is sent to a real point and the pairs are chosen as well as possible.
-# SciPy finds the pairs directly, so we can compare:
+# If the slope is 1 all along the way from the fake points to the real ones, the gap is the
+# *transport distance* between the two sets of points. This is how far a fake point has to
+# move on average if each fake point is sent to its own real point and the pairs are chosen
+# to keep this average as small as possible. SciPy finds the pairs directly, so we can
+# compare:
 
 from scipy.optimize import linear_sum_assignment
 
@@ -188,7 +190,7 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 #    It will be more. The loss is smallest at :math:`s = 1 + 3/20`. A penalty is not a
 #    strict limit: the critic exceeds a slope of 1 a little, as long as it gains more from
 #    the gap than the penalty costs. So the gap is about :math:`1.15\cdot3=3.45`. The
-#    slope stays closer to 1 with a larger factor than 10, or if the crowds are closer to
+#    slope stays closer to 1 with a larger factor than 10, or if the two sets are closer to
 #    each other, as above.
 
 moved = false + torch.tensor([3.0, 0.0])
@@ -214,9 +216,9 @@ print(f"gap {gap_moved.item():.2f}, transport distance {far:.2f}")
 #    We compare the critic's gap with the transport distance, and the gap of the exercise
 #    with the distance times the slope ``s``. We check that the slopes halfway are near 1 in
 #    length and point outward. We compute the penalty a second time by ``vmap`` of ``grad``,
-#    and its gradient with respect to a weight in this way and by a difference quotient in
-#    float64. We also try a norm of exactly zero, where the gradient of ``norm`` is 0, and
-#    the gradient of a root of a sum of squares is NaN.
+#    in float64. We compute its gradient with respect to a weight from this second penalty,
+#    and one entry of it by a difference quotient. We also try a norm of exactly zero, where
+#    the gradient of ``norm`` is 0, and the gradient of a root of a sum of squares is NaN.
 
 assert abs(gap - distance) < 0.1
 assert abs(gap_moved.item() - (1 + far / 20) * far) < 0.1

@@ -193,8 +193,9 @@ for count in (5, 10, 20, 40):
 
 # %%
 # **The backward solution does not return to the start.** Backwards in time, friction makes
-# errors grow. Every error is multiplied by nearly :math:`e^{\theta_1T}`, and with strong
-# friction over a long time the adjoint method loses the state, and then the gradient:
+# errors grow. With strong friction, some errors grow nearly as fast as
+# :math:`e^{\theta_1t}`, where t is the time that we have gone back. Over a long time the
+# adjoint method then loses the state, and with it the gradient:
 
 heavy = torch.tensor([2.0, 8.0], dtype=torch.float64, requires_grad=True)
 lost = {}

@@ -231,8 +231,8 @@ for name, wrong in {
 
 # %%
 # **The constant target.** ``du_dt`` depends on the weights. Our program computes it under
-# ``no_grad``. If you call ``jvp`` outside ``no_grad``, ``detach`` the target. Otherwise
-# the gradient is different, since the derivative is differentiated, too:
+# ``no_grad``. If you call ``jvp`` outside ``no_grad``, ``detach`` the target. Otherwise the
+# gradient is different, since PyTorch then differentiates ``du_dt`` as well:
 
 x, e = crescent(256), torch.randn(256, 2)
 r, t = torch.rand(256, 2).sort(dim=1).values.split(1, dim=1)

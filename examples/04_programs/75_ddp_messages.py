@@ -224,8 +224,8 @@ twice
 #
 #    We compare the gradients with the formulas for the gradients of
 #    :math:`\tfrac12\sum_i(x_i^\top w)^2` and of the mean of :math:`\lVert g_i\rVert^2`,
-#    with :math:`g_i=2(x_i^\top w)\,w`, at w = (1, 1). We also assert the gradients that
-#    the checkpoints have sent and held.
+#    with :math:`g_i=2(x_i^\top w)\,w`, at w = (1, 1). We also check the gradients that the
+#    checkpoints have sent and held.
 
 s = data.sum(1, keepdim=True)
 torch.testing.assert_close(linear.weight.grad, (s * data).sum(0, keepdim=True))

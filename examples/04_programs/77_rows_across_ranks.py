@@ -96,8 +96,8 @@ print("\n".join(printed[10:12]))
 
 # %%
 # **A random f** needs the same seed everywhere (:func:`torch.manual_seed`). With a
-# different seed in each process the outputs differ, and then every process raises an
-# error, too:
+# different seed in each process the outputs differ, and in this case, too, every process
+# raises an error:
 
 print(printed[12].partition(" (")[0])
 

@@ -17,9 +17,9 @@ Here we follow one gradient from station to station.
 # -----------------------
 #
 # Under ``autocast`` matrix products run in the 16-bit type that you choose, and some losses
-# run in float32. On CUDA, powers run in float32, too. So the forward pass contains casts
-# that you have not written. Our model is one product. ``x`` and ``w`` have the shape
-# ``(1, 2)``, and ``h``, ``y`` and ``v`` have the shape ``(1, 1)``:
+# run in float32. On CUDA, powers also run in float32. So the forward pass contains casts
+# that you have not written. Our model is one product. ``x`` and ``w`` have the shape ``(1,
+# 2)``, and ``h``, ``y`` and ``v`` have the shape ``(1, 1)``:
 
 import math
 from contextlib import nullcontext

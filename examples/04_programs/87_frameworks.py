@@ -164,7 +164,7 @@ line = below.axhline(0, color="grey", linewidth=0.8)
 #
 # With x = (1, 2), :math:`y=x^2` and v = (1, 10) the gradient is :math:`2xv`, which is (2,
 # 40). We call ``backward`` in each way and print ``x.grad``. ``retain_graph=True`` is
-# also a keyword of ``Tensor.backward``, and is passed on, too:
+# another keyword of ``Tensor.backward``, and it is passed on as well:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0])
@@ -288,8 +288,8 @@ for name, factor in {"v * 4 / 7": lambda n: 4 / 7, "v / n": lambda n: 1 / n}.ite
 #
 #    We compare the result of every way with the formula :math:`2xv`, and four accumulated
 #    calls with the gradient of their mean. We compare the slope of the simulator with
-#    difference quotients. We also assert that four times ``v`` gives the old training
-#    again, and that the folded scalar rises while the cost falls.
+#    difference quotients. We also check that four times ``v`` gives the old training again,
+#    and that the folded scalar rises while the cost falls.
 
 by_hand = (2 * x * v).detach()
 for found in (

@@ -89,8 +89,8 @@ twice = gradient_and_visits(one_by_one)
 print(torch.equal(once[0], twice[0]), once[1], twice[1])
 
 # %%
-# They differ only in the work. With the sum, the backward pass goes through the shared
-# part once, and with two calls twice (:ref:`several-losses`).
+# They differ only in the work. With the sum, the backward pass goes through the shared part
+# once. With two calls, it goes through it twice (:ref:`several-losses`).
 #
 # The answers, checked:
 

@@ -110,9 +110,10 @@ print(model.bias.grad)
 # None and zero are not the same to an optimizer. Every optimizer except LBFGS skips a
 # parameter whose gradient is None. A zero is a gradient like any other. With momentum or
 # weight decay, an optimizer still moves a weight whose gradient is zero, even if you have
-# frozen the weight in the meantime (:ref:`frozen-and-stepped`). After one step with a real
-# gradient we take a second step, once with None and once with zero. Each line of the output
-# shows the weight after the step with None, and then the weight after the step with zero:
+# frozen the weight in the meantime (:ref:`frozen-and-stepped`). In each of two runs we take
+# one step with a nonzero gradient and then a second step, in one run with None and in the
+# other with zero. Each line of the output shows the weight after the step with None, and
+# then the weight after the step with zero:
 
 
 def drift(empty, **how):
@@ -144,9 +145,9 @@ print(stored, cloned)
 # A tensor that is used in two places gets the sum of the gradients that come back along the
 # two paths. This is the :term:`chain rule`, and you should not divide by two. You meet such
 # a sum with tied weights, with a layer that is called twice, and with ``x * x``.
-# ``parameters()`` lists a tied weight only once. To let the gradient through only one of
-# its two uses, read :ref:`freezing-layers`. In our example, a product contains the same
-# weight twice:
+# ``parameters()`` lists a tied weight only once. If you want the gradient to reach a tied
+# weight through only one of its two uses, read :ref:`freezing-layers`. In our example, a
+# product contains the same weight twice:
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)

@@ -164,7 +164,7 @@ by_ones = torch.func.grad(lambda x: (x / torch.linalg.vector_norm(x)).sum())(x)
 print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by_ones))
 
 # %%
-# Your formula itself may be wrong, too. Difference quotients use neither the formula nor
+# Your formula itself may also be wrong. Difference quotients use neither the formula nor
 # autograd. As a check, we compare the difference quotients of each loss, in float64, with
 # the gradients from autograd. The two agree, so each factor above does come from the loss.
 # The last line checks that the first loss has the expected gradient:

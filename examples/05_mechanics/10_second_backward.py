@@ -126,9 +126,9 @@ h = torch.tanh(w * w)
 print(torch.allclose(a + b, together))
 
 # %%
-# A GAN is a case of this kind, too. The critic's loss and the generator's loss both lead
-# to the generator, through the same ``fake``. With ``critic(fake.detach())`` the gradient
-# of the critic's loss ends at ``fake``, as it should (:ref:`no-grad-detach`).
+# A GAN is also a case of this kind. The critic's loss and the generator's loss both lead to
+# the generator, through the same ``fake``. With ``critic(fake.detach())`` the gradient of
+# the critic's loss ends at ``fake``, as it should (:ref:`no-grad-detach`).
 #
 # Cause 2: a state carried from step to step
 # ------------------------------------------

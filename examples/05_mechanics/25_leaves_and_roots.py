@@ -42,7 +42,8 @@ for name, t in tensors.items():
 # operation was not recorded. By convention every tensor that does not require a gradient is
 # a :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled.
 # ``.grad`` is filled if both flags are True, as they are for ``x``, and ``backward``
-# reaches the tensor. A view that was taken under ``no_grad`` is an exception
+# reaches the tensor. A view, taken under ``no_grad``, of a tensor that requires a gradient
+# is an exception to this rule: both of its flags are True, but its ``.grad`` stays None
 # (:ref:`answers-view-under-no-grad`). Here is the ``.grad`` of each leaf after
 # ``backward``:
 
@@ -52,7 +53,7 @@ y.backward()
 # %%
 # You can follow the graph from the root back to the leaf yourself. Each node of the graph
 # knows the nodes to which it sends its :term:`cotangents <cotangent>`. The last node is
-# called ``AccumulateGrad``. It holds the leaf, and adds the cotangent that arrives to the
+# called ``AccumulateGrad``. It holds the leaf, and adds each arriving cotangent to the
 # ``.grad`` of this leaf:
 
 node = y.grad_fn
@@ -97,10 +98,9 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 {"trunk": trunk.weight.grad, "head filled": head.weight.grad is not None}
 
 # %%
-# The list of inputs may not be empty, and if you pass ``model.parameters()``, it can be
-# empty without your noticing. ``parameters()`` returns a generator, and after one loop
-# over it the generator is used up. Write ``list(model.parameters())`` once, and keep the
-# list:
+# The list of inputs must not be empty. If you pass ``model.parameters()``, it can be empty
+# without your noticing. ``parameters()`` returns a generator, and after one loop over it
+# the generator is used up. Write ``list(model.parameters())`` once, and keep the list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])

@@ -88,11 +88,11 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 # What a layer looks like
 # -----------------------
 #
-# A layer often consists of several nodes. ``Linear`` calls ``addmm``, which computes a
-# product plus a bias, with the transpose of the weight (``T``). If the input is a single
-# sample, ``view`` first turns it into a matrix, and the last operation turns the result
-# back into a vector. The name of that last node differs between releases, so we show the
-# nodes below it:
+# A layer often consists of several nodes. ``Linear`` calls ``addmm``, which multiplies the
+# input by the transpose of the weight (the node ``T``) and adds the bias. If the input is a
+# single sample, ``view`` first turns it into a matrix, and the last operation turns the
+# result back into a vector. The name of that last node differs between releases, so we show
+# the nodes below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}

@@ -49,7 +49,7 @@ for f in operations:
 # %%
 # A linear layer saves its input but not its output. So ``ReLU(inplace=True)`` may follow a
 # linear layer, or a convolution, which does not save its output either. An in-place ReLU
-# may not follow a sigmoid, because a sigmoid saves its output.
+# must not follow a sigmoid, because a sigmoid saves its output.
 #
 # If an edit makes ``backward`` raise an error, write ``y = y + 1`` instead of ``y += 1``.
 # The sum makes a new tensor and leaves the saved tensor alone. Likewise ``torch.where(y <

@@ -1,21 +1,21 @@
 r"""
 .. _attention-masks:
 
-Why does my attention mask give NaN? A row that is masked throughout
-====================================================================
+Why does my attention mask give NaN? A fully masked row
+=======================================================
 
 You mask an attention layer, and its output or its weights become NaN. The reason is a row
 of the mask that holds nothing but ``-inf``, because the softmax of such a row is 0/0. The
 NaN reaches all weights of the layer, even if you leave that row out of the loss. Let the
 row attend to some keys, and throw its result away. A ``-inf`` in a row that also holds
-finite scores does no harm, because its entry gets the probability 0 and the gradient 0.
+finite scores does no harm, because the masked entry gets probability 0 and gradient 0.
 """
 
 # %%
-# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may see
-# no key, as in a sample that consists only of padding. ``v`` picks the first key's
-# probability. We print the probabilities, the gradient with respect to the masked scores,
-# and the gradient with respect to the scores:
+# The scores have shape ``(2, 3)``, for two queries and three keys. The second query is not
+# allowed to see any key, as in a sample that consists only of padding. ``v`` picks the
+# first key's probability. We print the probabilities, the gradient with respect to the
+# masked scores, and the gradient with respect to the scores:
 
 import torch
 from torch import nn
@@ -34,9 +34,9 @@ print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 # In the first row, the two keys that are not masked have the slopes ±p(1 − p), where p is
 # the probability of the first key, and the masked key has the slope 0. In the second row
 # every entry is NaN. In the backward pass ``masked_fill`` replaces this NaN with zeros, so
-# that *these* scores get a harmless gradient. But in an attention layer the values get NaN,
-# because they are multiplied by the row's probabilities. And if the ``-inf`` was added to
-# the scores, the scores get NaN as well.
+# that *these* scores get a harmless gradient. But in an attention layer the gradient of the
+# value vectors is NaN, because they are multiplied by the row's probabilities. And if the
+# ``-inf`` was added to the scores, the gradient of the scores is NaN as well.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
@@ -65,18 +65,17 @@ print(loss.isfinite().item(), g.isnan().all().item())
 # What helps against the NaN
 # --------------------------
 #
-# Let the rows that are masked throughout see all keys. Then remove their results with
-# ``where``, or leave these results out of the loss as before. Now the 0 is multiplied by a
-# finite number:
+# Let the fully masked rows see all keys. Then remove their results with ``where``, or leave
+# these results out of the loss as before. Now the 0 is multiplied by a finite number:
 
 opened = padding & ~padding.all(1, keepdim=True)
 loss_opened, g_opened = first_sample_only(opened)
 print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
-# Or drop the samples that are masked throughout before they reach the layer, which is the
-# cheapest way. If you use a large negative number in place of ``-inf``, all probabilities
-# of an empty row are *equal*. Then there is no NaN, but the row returns a mean over keys
+# Or, most cheaply, drop the fully masked samples before they reach the layer. If you fill
+# the masked scores with a large negative number in place of ``-inf``, all probabilities of
+# a fully masked row are *equal*. Then there is no NaN, but the row returns a mean over keys
 # that it should not see:
 
 lowest = torch.finfo(scores.dtype).min
@@ -85,9 +84,9 @@ print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 # %%
 # *With need_weights=False the NaN is gone.* With this option the layer calls
 # :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
-# which returns the value 0 and the gradient 0 for an empty row, as shown here on a CPU. The
-# last line of the output says that the gradient of the weight is the same as with the mask
-# that we opened for the empty row:
+# which returns the value 0 and the gradient 0 for a fully masked row, as shown here on a
+# CPU. The last line of the output says that the gradient of the weight is the same as with
+# the mask that we opened for the fully masked row:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
@@ -126,10 +125,10 @@ for name, way in ways.items():
     print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3) + 0)
 
 # %%
-# There are two other signs of an empty row. Its ``log_softmax`` is NaN, and its
+# There are two other signs of a fully masked row. Its ``log_softmax`` is NaN, and its
 # ``logsumexp`` is ``-inf``, with a NaN gradient. There is also another way to get NaN: if
-# you multiply a masked score by a mask, the product ``0 * -inf`` is NaN in the forward pass
-# already:
+# you multiply a masked score by a mask, the product ``0 * -inf`` is NaN already in the
+# forward pass:
 
 empty = torch.full((2,), float("-inf"), requires_grad=True)
 total = torch.logsumexp(empty, 0)

@@ -4,12 +4,12 @@ r"""
 My loss became NaN: how do I find where it began?
 =================================================
 
-The training went well for some steps, and now the loss is NaN. Keep the weights and the
-batch from *before* the step. Then check whether the loss is finite. If the loss is not
-finite, forward hooks name the first module whose output is not finite. If the loss is
-finite, look at the gradients before the step: hooks on the modules' outputs name the
-module, and anomaly mode names the operation. The weights become NaN last of all, and they
-say nothing about the cause.
+Training went well for some steps, and now the loss is NaN. Keep the weights and the batch
+from *before* the step. Then check whether the loss is finite. If the loss is not finite,
+forward hooks name the first module whose output is not finite. If the loss is finite, look
+at the gradients before the step: hooks on the modules' outputs name the module, and anomaly
+mode names the operation. The weights become NaN last of all, and they say nothing about the
+cause.
 """
 
 # %%

@@ -118,8 +118,8 @@ carried
 # ----------------------------
 #
 # If you compute the length of a vector as below, its gradient at zero is NaN. In the
-# backward pass, the square root sends infinity, and the square multiplies this infinity by
-# 0. The line to look for is the line where the infinity first appeared. The notes of the
+# backward pass, the square root passes back an infinity, and the square multiplies it by 0.
+# The line to look for is the line where the infinity first appeared. The notes of the
 # finding say which inputs the operation in that line had, and which lines made them:
 
 w = torch.zeros(2, requires_grad=True)

@@ -48,7 +48,7 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # --------------------------
 #
 # The number that PyTorch chooses depends on the formula, not only on the function. The four
-# formulas below have the same values. ``clamp(x, min=0)`` has these values, too. Its slope
+# formulas below have the same values. ``clamp(x, min=0)`` also has these values. Its slope
 # at 0 was 1 before torch 2.14, and is 0 from 2.14 on (:ref:`version-notes`). The last
 # column shows the slope from :term:`forward mode <forward mode>`, which agrees:
 

@@ -130,9 +130,9 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
 # ------------------------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
-# without the graph, as ``item()`` and ``detach().numpy()`` do. ``linspace`` drops the graph
-# of its end points, too. ``torch.stack`` keeps the graph. A change of dtype keeps the graph
-# if the new dtype is floating-point or complex:
+# without the graph, as ``item()`` and ``detach().numpy()`` do. ``linspace`` also drops the
+# graph of its end points. ``torch.stack`` keeps the graph. A change of dtype keeps the
+# graph if the new dtype is floating-point or complex:
 
 made = {
     "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),

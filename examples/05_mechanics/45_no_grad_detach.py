@@ -9,7 +9,7 @@ which people use as if they were the same, but they cut different things. :term:
 cuts one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a
 whole block, but only for :term:`reverse mode`, because :term:`forward mode` ignores
 ``no_grad``. ``inference_mode`` cuts in both modes, and a tensor that was made under it
-may not be used in a recorded product later.
+cannot be used in a recorded product later.
 """
 
 # %%
@@ -71,7 +71,7 @@ for name, way in ways.items():
 # ------------------------------------------------
 #
 # This is the message behind each ``error`` in the table. For its :term:`VJP` the product
-# ``c * x`` has to keep ``c``, and a tensor from ``inference_mode`` may not be kept:
+# ``c * x`` has to keep ``c``, and a tensor from ``inference_mode`` cannot be kept:
 
 print(*messages)
 
@@ -112,8 +112,8 @@ for block in (torch.no_grad, torch.inference_mode):
 # ``no_grad``, because Lightning's training loop switches ``inference_mode`` off for it, and
 # so ``enable_grad`` is enough there. If ``validate``, ``test`` or ``predict`` runs under
 # ``inference_mode``, switch this mode off around the computation of the forces, and clone
-# the tensors that were made under ``inference_mode``, because such tensors may not require
-# a gradient:
+# the tensors that were made under ``inference_mode``, because such tensors cannot require a
+# gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)

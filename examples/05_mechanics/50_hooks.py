@@ -140,7 +140,7 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
 
 # %%
 # PyTorch refuses some hooks. Under :func:`torch.func.jvp` there are no cotangents, so there
-# is nothing to hook. A hook may not return a tensor of a different shape. And a module
+# is nothing to hook. A hook must not return a tensor of a different shape. And a module
 # cannot have a full backward hook if the module after it edits the first module's output in
 # place:
 

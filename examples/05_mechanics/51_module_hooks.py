@@ -84,7 +84,7 @@ times(torch.ones(1, requires_grad=True), 3).backward()
 # *"... is a view and is being modified inplace", with a ReLU(inplace=True) after the
 # layer.* To see the cotangents of a module, PyTorch passes the module's output through a
 # Function that it adds for the full hook. This Function returns a view, and such a view
-# may not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the output of the
+# must not be edited in place. Write ``nn.ReLU(inplace=False)``, or clone the output of the
 # layer (:ref:`module-hook-relu`):
 
 for after in (nn.ReLU(inplace=True), nn.ReLU(inplace=False)):

@@ -4,17 +4,17 @@ r"""
 Why is my Jacobian all zeros?
 =============================
 
-You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of
-the function does not depend on *its argument*, because the function uses a tensor that
-was computed earlier, or a copy without a graph. Many of the functions that differentiate
-f then return zeros without a message, and some raise an error. If the reason is
-``no_grad``, :term:`forward mode <forward mode>` gives the right Jacobian, because it
-ignores ``no_grad``. The cure is to compute the output from the argument, with functions
-of torch alone: use ``torch.cos`` in place of ``math.cos`` and ``torch.stack([...])`` in
-place of ``torch.tensor([...])``, and do not call ``.item()``. :func:`pullback.jacobian`
-raises an error, and so does ``strict=True``, which is a test and not a cure. But zeros
-can also be right, and ``strict=True`` together with ``create_graph=True`` refuses some
-right zeros, too.
+You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of the
+function does not depend on *its argument*, because the function uses a tensor that was
+computed earlier, or a copy without a graph. Many of the functions that differentiate f then
+return zeros without a message, and some raise an error. If the reason is ``no_grad``,
+:term:`forward mode <forward mode>` gives the right Jacobian, because it ignores
+``no_grad``. The cure is to compute the output from the argument, with functions of torch
+alone: use ``torch.cos`` in place of ``math.cos`` and ``torch.stack([...])`` in place of
+``torch.tensor([...])``, and do not call ``.item()``. :func:`pullback.jacobian` raises an
+error, and so does ``strict=True``, which is a test and not a cure. But zeros can also be
+right, and ``strict=True`` together with ``create_graph=True`` refuses some of these right
+zeros as well.
 """
 
 # %%

@@ -94,7 +94,7 @@ for name, f in functions.items():
 # The gradient of an embedding with ``sparse=True`` stores only the rows that were looked
 # up. Every call to ``backward`` *appends* its rows. ``coalesce`` adds up the stored rows
 # that have the same row number in the table. So until you call ``coalesce``, the norm of
-# the stored values differs from the norm of the gradient. Each line of the output shows
+# the stored values may differ from the norm of the gradient. Each line of the output shows
 # the number of stored rows before and after ``coalesce``, and then the norm before and
 # after:
 
@@ -109,7 +109,7 @@ for _ in range(3):
 # Which optimizers take such a gradient? SGD does, unless it has weight decay. Adam refuses
 # it, and names ``SparseAdam`` in its message, which is cut off here. If you want to clip
 # the gradient, use the norm of ``g.coalesce().values()``. From torch 2.14 on,
-# ``clip_grad_norm_`` does that. Before 2.14, it raised an error (:ref:`version-notes`). We
+# ``clip_grad_norm_`` does that. Before 2.14, it raises an error (:ref:`version-notes`). We
 # try SGD without and with weight decay, and Adam:
 
 optim, p = torch.optim, table.weight
@@ -126,7 +126,7 @@ for name, user in users.items():
 
 # %%
 # *Is SparseAdam the same as Adam?* No, its steps are different. With ``SparseAdam``, a row
-# that is not looked up stays where it is, whereas with Adam momentum keeps moving it.
+# that is not looked up stays where it is, whereas with Adam, the momentum keeps moving it.
 # Below, row 1 is looked up once, and then row 3 four times. The first number is the value
 # in row 1 afterwards, and the second is the value in row 3:
 
@@ -147,8 +147,8 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
 #
 # A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. If y is
 # nested, its ``v`` is nested, too. It is not enough that the rows of ``v`` have the same
-# lengths as those of y: ``v`` has to share the offsets of y. The tensor from
-# ``torch.zeros_like(y)`` shares them, and you can copy your weights into it:
+# lengths as those of y: ``v`` has to hold the very same tensor of offsets as y. The tensor
+# from ``torch.zeros_like(y)`` does, and you can copy your weights into it:
 
 rows = [torch.tensor(r, requires_grad=True) for r in ([1.0, 2.0], [3.0, 4.0, 5.0])]
 nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)

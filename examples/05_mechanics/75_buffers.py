@@ -62,8 +62,8 @@ for given in ({}, deepcopy(own), own):
 # module stays as it is in three cases: if you call ``eval()``, if you pass copies of the
 # buffers to ``functional_call``, or if the layer was made with
 # ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics of the
-# batch in ``eval()``, too. The first line of the output shows how many batches a new layer
-# has counted after each of four passes:
+# batch even in ``eval()``. The first line of the output shows, for each of four kinds of
+# pass, how many batches a new layer has counted after it:
 
 
 def again(norm):
@@ -90,7 +90,7 @@ assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 # Under torch.func
 # ----------------
 #
-# Under a transform, your function may not write into a tensor that comes from outside the
+# Under a transform, your function must not write into a tensor that comes from outside the
 # function. It may write into an argument, or into copies that it makes itself. With ``vjp``
 # you need the copies, because ``vjp`` differentiates with respect to every argument, and
 # the count of batches is an integer. With :term:`vmap` over several batches, one set of
@@ -147,10 +147,10 @@ losses, w = (out * v).sum((1, 2)), parameters["0.weight"]
 print(tuple(out.shape), tuple(w.grad.shape))
 
 # %%
-# *autograd.grad(losses[k], w[k]) gives None.* The slice ``w[k]`` is a new tensor, and the
-# losses were computed from the whole stack. So take the sum of the losses, and
-# differentiate it with respect to the stack. No loss depends on another model, and so row
-# k is the gradient of model k:
+# *autograd.grad(losses[k], w[k]) raises an error, or gives None with allow_unused=True.*
+# The slice ``w[k]`` is a new tensor, and the losses were computed from the whole stack. So
+# take the sum of the losses, and differentiate it with respect to the stack. No loss
+# depends on another model, and so row k is the gradient of model k:
 
 print(torch.autograd.grad(losses[0], w[0], retain_graph=True, allow_unused=True))
 torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)

@@ -7,7 +7,7 @@ What happens to v when an index occurs twice?
 An index occurs twice in your ``x[i]`` or in your ``b[i] = s``. What happens to the
 gradient? If you *read* a place twice, its two :term:`cotangents <cotangent>` are added up,
 which is right. If you *write* to a place twice and the values are added, each of them gets
-the ``v`` of that place, which is right, too. But if one value overwrites the other, PyTorch
+the ``v`` of that place, which is also right. But if one value overwrites the other, PyTorch
 sends the ``v`` of the place to both values, without a warning.
 """
 

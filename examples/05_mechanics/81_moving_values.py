@@ -77,8 +77,8 @@ print(counting(y).tolist(), torch.autograd.grad(y, bias, counting(y))[0])
 
 # %%
 # *What becomes of an entry that I overwrite?* Its old value is in no output, and so it gets
-# 0. The new value gets the ``v`` of its place. We write to a clone, because ``x`` is a leaf
-# that requires a gradient, which PyTorch does not let us edit in place:
+# 0. The new value gets the entry of ``v`` at its position. We write to a clone, because
+# ``x`` is a leaf that requires a gradient, which PyTorch does not let us edit in place:
 
 new = torch.tensor(9.0, requires_grad=True)
 y = x.clone()
@@ -123,7 +123,8 @@ for name, f in shares.items():
 # ``max_pool`` is linear only as long as the same entry is the largest, and its backward
 # rule gives all of its ``v`` to that entry (:ref:`sort-and-topk`). Dropout draws its mask
 # once. The backward pass uses the same mask and the same factor 1/(1 − p). Here each entry
-# of ``y`` is 0 or twice the entry of x, and we compare the gradient with this factor:
+# of ``y`` is 0 times or 2 times the entry of x, and we compare the gradient with these
+# factors:
 
 y = F.dropout(x, 0.5)
 print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach()))
@@ -145,11 +146,11 @@ print("resized", resized, resized.sum().item())
 print("right  ", right, right.sum().item())
 
 # %%
-# So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
-# wrong with that, because each entry changes two outputs. In an image, each pixel changes
-# four outputs. A *mean* over the larger ``y`` divides by a number of entries that has
-# grown by the same factor, and the two factors cancel. For each loss, we print the first
-# entry of the gradient without and with upsampling:
+# So the gradient of a sum through an upsampling by 2 is twice as large as without the
+# upsampling. Nothing is wrong with that: with ``nearest``, each entry is copied to two
+# outputs, and in an image to four. A *mean* over the larger ``y`` divides by a number of
+# entries that has grown by the same factor, and the two factors cancel. For each loss, we
+# print the first entry of the gradient without and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()

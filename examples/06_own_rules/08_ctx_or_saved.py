@@ -4,11 +4,12 @@ r"""
 ctx.x = x or ctx.save_for_backward(x)?
 ======================================
 
-In some examples ``forward`` ends with ``ctx.x = x``, and in others with
-``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors
-that are inputs or outputs. PyTorch then notices if such a tensor is edited in place, no
-reference cycle arises, and hooks and checkpoints can handle the tensor. If a value is not
-a tensor, such as a number, a shape or a flag, keep it as an attribute of ``ctx``.
+In some examples ``forward`` keeps a tensor with ``ctx.x = x``, and in others with
+``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors that
+are inputs or outputs. PyTorch then notices if such a tensor is edited in place, no
+reference cycle arises, and saved-tensor hooks and activation checkpointing can handle the
+tensor. Keep a value that is not a tensor, for example a number, a shape or a flag, as an
+attribute of ``ctx``.
 """
 
 # %%
@@ -58,8 +59,8 @@ for rule in (Attribute, Saved):
 # *Memory grows with every step.* If you keep an output as an attribute of ``ctx``, the
 # output holds a reference to its node in the graph, and the node holds a reference to the
 # output. Only Python's garbage collector can free such a cycle, and the collector does not
-# know how much memory the cycle occupies. We switch the collector off, delete the last name
-# of the output, and print whether the output still exists:
+# know how much memory the cycle occupies. We switch the collector off, delete the only
+# variable that refers to the output, and print whether the output still exists:
 
 gc.disable()
 for rule in (Attribute, Saved):
@@ -98,7 +99,7 @@ for rule in (Attribute, Saved):
 # %%
 # *Trying to backward through the graph a second time.* You get this message with
 # ``save_for_backward`` if you call ``backward`` twice, because the saved tensor is freed
-# after the first call. An attribute is not freed, and so the second call runs, too:
+# after the first call. An attribute is not freed, and so the second call also runs:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)

@@ -8,8 +8,8 @@ You derive the backward rule of BatchNorm by hand, and your result does not agre
 PyTorch. To get the gradient with respect to ``x``, take :math:`\gamma v/\sigma`, subtract
 its mean over the batch, and subtract its component along the normalized values. The common
 mistake is to stop at :math:`\gamma v/\sigma`, as if the mean and the variance were
-constants. But they are computed from ``x``, too, except in ``eval()`` mode. The backward
-rule of LayerNorm is the same along the other axis.
+constants. But they, too, depend on ``x``, except in ``eval()`` mode. The backward rule of
+LayerNorm is the same along the other axis.
 """
 
 # %%
@@ -47,9 +47,9 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as constants.* In that case your gradient is wrong, though its
-# shape is right. We print whether your gradient agrees with the gradient from PyTorch, and
-# the largest error:
+# *I treat the mean and the variance as constants.* In that case your gradient is wrong,
+# though its shape is right. We print whether your gradient agrees with the gradient from
+# PyTorch, and the largest error:
 
 G = gamma.detach() * V / sigma
 print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
@@ -139,10 +139,10 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *My result is nearly right.* To compute the variance for its output, the layer divides by
-# N, whereas ``x.var()`` divides by N − 1. Only the *running* variance is computed with N −
-# 1, as the last line of the output shows. If you divide by N, and add ε under the root, the
-# formula is exact:
+# *My result is nearly right.* For the variance with which it normalizes the batch, the
+# layer divides by N, whereas ``x.var()`` divides by N − 1. Only the *running* variance is
+# computed with N − 1, as the last line of the output shows. If you divide by N, and add ε
+# under the root, the formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
@@ -158,7 +158,8 @@ print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 # *My batch has one sample.* In that case the variance is 0, and so is :math:`\hat x`. So
 # the gradients with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``. PyTorch
 # raises an error instead. A single *image* with more than one pixel is a different case,
-# because ``BatchNorm2d`` takes mean and variance over the pixels, too:
+# because ``BatchNorm2d`` takes the mean and the variance over the pixels as well as over
+# the samples:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))

@@ -183,9 +183,9 @@ caught = {
 caught
 
 # %%
-# As a check, we compare the measured matrix with the formula, and assert the verdicts and
-# bounds for the smallest error in each dtype. A correct rule still passes with the tighter
-# tolerances and with complex inputs:
+# As a check, we compare the measured matrix with the formula. We also check the verdicts,
+# and that the smallest error in each dtype lies within bounds. A correct rule still passes
+# with the tighter tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)

@@ -221,7 +221,7 @@ for case in examples:
 # call whose ``gradient`` has the wrong shape, and we repeat both calls with an input that
 # requires no gradient. We call ``backward`` twice on a graph that has saved arrays, twice
 # on the same graph when the first call retains it, and twice on a sum that has saved no
-# arrays. Finally, we call ``backward`` on a leaf, which is then the root, too:
+# arrays. Finally, we call ``backward`` on a leaf, which is then also the root:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),

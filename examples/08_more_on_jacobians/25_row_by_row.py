@@ -16,8 +16,8 @@ m products give all the rows, from a single forward pass.
 #
 #    J=\begin{bmatrix}x_2&x_1&0\\1&0&1\\0&0&2x_3\end{bmatrix}
 #
-# The one-hot ``v`` are the rows of ``torch.eye(3)``. We take one product with each of these
-# rows and stack the results:
+# The one-hot vectors ``v`` are the rows of ``torch.eye(3)``. We take one product with each
+# of these rows and stack the results:
 
 import torch
 
@@ -64,8 +64,8 @@ class Largest(TorchDispatchMode):
 
 
 # %%
-# We compute ten rows of a Jacobian through a hidden layer of 500, first with the loop, then
-# with the single call:
+# We compute ten rows of a Jacobian through a hidden layer of 500 units, first with the
+# loop, then with the single call:
 
 z = torch.ones(10, 500) @ (torch.ones(500, 3) @ x).sin()
 with Largest() as loop:
@@ -96,14 +96,15 @@ second
 
 # %%
 # The middle input does not influence this entry of ``y``, and so it gets a 0. *I expected
-# None.* If a whole tensor has no influence, you get None for it. If a single entry has
-# none, you get 0 for this entry.
+# None.* If a whole tensor has no influence, its ``.grad`` stays None, and ``grad`` returns
+# None for it if you pass ``allow_unused=True``. If a single entry has no influence, you get
+# 0 for this entry.
 #
 # When y is a tensor
 # ------------------
 #
-# If ``y`` has a different shape, flatten it, loop over its entries, and give the result the
-# shape ``y.shape + x.shape``. Here is the derivative of
+# If ``y`` is not a vector, flatten it, loop over its entries, and give the result the shape
+# ``y.shape + x.shape``. Here is the derivative of
 # :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
 
 t = torch.tensor(2.0, requires_grad=True)

@@ -41,8 +41,9 @@ found = {}
 
 # %%
 # *Can I get the Jacobian of a tensor that is already computed?* Yes, with
-# ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. Forward mode cannot
-# do this, because it must run ``f`` again, and so it needs the function:
+# ``torch.autograd.grad``, which takes all the :term:`one-hot vectors <one-hot vector>`
+# ``v`` as one batch. Forward mode cannot do this, because it must run ``f`` again, and so
+# it needs the function:
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -158,12 +159,13 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``autograd.functional.jacobian`` also returns zeros if no output has a graph that leads
-# to the argument, for example because the function went through NumPy. With
-# ``strict=True`` it raises an error, as the loop over rows with ``autograd.grad`` does. But
-# neither of them raises an error if at least one output still has such a graph. In that
-# case an output that NumPy computed gets a row of zeros. If NumPy computed only a factor of
-# an output, the row of this output lacks the derivative of the factor:
+# ``autograd.functional.jacobian`` also returns zeros if no output has a graph that leads to
+# the argument, for example because the function went through NumPy. With ``strict=True`` it
+# raises an error, as the loop over rows with ``autograd.grad`` does. But if all outputs are
+# in one tensor, neither of them raises an error as long as at least one output still has
+# such a graph. In that case an output that NumPy computed gets a row of zeros. If NumPy
+# computed only a factor of an output, the row of this output lacks the derivative of the
+# factor:
 
 point = torch.tensor([1.0, 2.0, 3.0])
 through_numpy = lambda x: torch.from_numpy(x.detach().numpy() ** 2)

@@ -105,11 +105,11 @@ print(list(by_params), torch.equal(by_input, layer.weight))
 # of the tensors in the dict, whether they are the module's tensors or your own. If the
 # tensors in the dict are not leaves, for example because an update step computed them,
 # ``backward`` fills the ``.grad`` of the leaves that they were computed from. If a name is
-# left out or misspelled, the module's own tensor is used in its place, and you get an error
-# only if you pass ``strict=True`` to ``functional_call``. We try four dicts: the layer's
-# own parameters, copies of them, tensors that are computed from the copies, and a dict with
-# a misspelled name. For each of them, a line of the output shows the gradient of the
-# layer's bias, and then the gradient of our copy of the bias:
+# left out, or misspelled in its last part, the module's own tensor is used in its place,
+# and you get an error only if you pass ``strict=True`` to ``functional_call``. We try four
+# dicts: the layer's own parameters, copies of them, tensors that are computed from the
+# copies, and a dict with a misspelled name. For each of them, a line of the output shows
+# the gradient of the layer's bias, and then the gradient of our copy of the bias:
 
 own = {name: p.clone().requires_grad_() for name, p in params.items()}
 stepped = {name: 0.5 * p for name, p in own.items()}

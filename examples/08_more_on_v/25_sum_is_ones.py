@@ -99,7 +99,8 @@ except RuntimeError as error:
 # No. The sum passes ones. The call with ``gradient=`` weights the gradient once more, by
 # the logit itself, which is 2. So the first line of the output, which comes from that call,
 # is twice the second, which comes from the sum. To pick the logit you need only the
-# :term:`one-hot vector`, and you pass it as the ``v`` of the logits, as for the last line:
+# :term:`one-hot vector`, passed as the ``v`` of the logits. The last line of the output
+# comes from this call:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])

@@ -161,7 +161,7 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is a constant, too. This ``v``
+# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is also a constant. This ``v``
 # lets the gradients of the chosen outputs pass, but no gradient says how to change the
 # choice (:ref:`discrete-choices`).
 #

@@ -84,7 +84,7 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 # %%
 # *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum over
 # the batch, because LayerNorm looks at one token at a time, and attention looks only at the
-# tokens of one sample. You may not sum over time, because attention mixes the tokens. Over
+# tokens of one sample. You must not sum over time, because attention mixes the tokens. Over
 # time, a ``v`` of ones gives the sum :math:`\sum_t\partial y_t/\partial x_s` over all times
 # :math:`t`. ``pullback.mixing`` confirms both answers:
 
@@ -114,8 +114,8 @@ pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 # ---------------
 #
 # *Is summing over the batch legitimate?* No, not if there is a BatchNorm in training mode.
-# The outputs of the layer below have mean 0 whatever its inputs are, and so the
-# :term:`gradient` of their sum is 0 except for rounding. This looks like a vanished
+# The outputs of the BatchNorm in the next cell have mean 0 whatever its inputs are, and so
+# the :term:`gradient` of their sum is 0 except for rounding. This looks like a vanished
 # gradient, but it is the right answer to another question:
 
 leaf = X.clone().requires_grad_()
@@ -125,8 +125,8 @@ print((leaf.grad.abs() < 1e-5).all().item())
 # %%
 # *The derivative of a neural operator does not agree with finite differences along the
 # grid.* A convolution or an FFT over the points mixes them, whereas a network that is
-# applied to each point does not. As a small operator we take the mean of the sine at three
-# neighboring points, and compute its Jacobian:
+# applied to each point separately does not. As a small operator we take the mean of the
+# sine at three neighboring points, and compute its Jacobian:
 
 s = torch.arange(8.0) * torch.pi / 4
 
