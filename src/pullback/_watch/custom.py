@@ -230,9 +230,15 @@ def _finding(
 ) -> Finding:
     kind = question.kind
     names = ", ".join(g.name for g in wrong)
-    place = line_of(kind, question, wrong[0]) or returned_at(kind) or site_of(kind)
+    at = question.names.index(wrong[0].name)
+    place = line_of(kind, at) or returned_at(kind) or site_of(kind)
     says, fix = _what(gradients, wrong)
-    by_turning = turned(question, gradients) if not fix else None
+
+    def right(wholes: Sequence[Tensor]) -> bool:
+        pairs = zip(wholes, gradients, strict=True)
+        return all(g.agrees_with(whole) for whole, g in pairs)
+
+    by_turning = turned(kind, question.backward, right) if not fix else None
     if by_turning is not None:
         place, says, fix = by_turning
     numbers = _example(wrong[0])

@@ -7,9 +7,9 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -18,17 +18,15 @@ from pullback._watch.findings import Site
 from pullback._watch.frames import own_frame
 from pullback._watch.functions import backward_of
 
-if TYPE_CHECKING:
-    from pullback._watch.custom import Gradient, Question
-
 TRIED = 48  # calls in a backward in which a matrix is turned, or a sign, to try it
 GETTER = "__get__"  # the call that gives x.mT, whose matrix is turned already
 
 
-def line_of(kind: Any, question: Question, g: Gradient) -> Site | None:
+def line_of(kind: Any, at: int) -> Site | None:
     """Return the line of a backward that computes the gradient of an input, if it is told.
 
-    That is where the name was assigned last that stands in its place in ``return``.
+    ``at`` says which input it is, counted from 0. The line is that on which the name was
+    assigned last that stands in its place in ``return``.
     """
     code = backward_of(kind)
     tree = _source_of(code) if code is not None else None
@@ -37,7 +35,6 @@ def line_of(kind: Any, question: Question, g: Gradient) -> Site | None:
     returns = [
         n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None
     ]
-    at = question.names.index(g.name)
     for node in reversed(returns):
         value = node.value
         if isinstance(value, ast.Tuple):
@@ -60,10 +57,18 @@ def line_of(kind: Any, question: Question, g: Gradient) -> Site | None:
 
 
 def turned(
-    question: Question, gradients: Sequence[Gradient]
+    kind: Any,
+    backward: Callable[[Any], list[Tensor]],
+    right: Callable[[list[Tensor]], bool],
 ) -> tuple[Site, str, str] | None:
-    """Return the call that is right when one matrix in it is transposed, or its sign."""
-    code = backward_of(question.kind)
+    """Return the call that is right when one matrix in it is transposed, or its sign.
+
+    Args:
+        kind: The Function whose backward is wrong.
+        backward: Computes the gradients with another Function in its place.
+        right: Tells whether gradients are right.
+    """
+    code = backward_of(kind)
     if code is None:
         return None
 
@@ -71,9 +76,7 @@ def turned(
         at: int, argument: int | None
     ) -> tuple[bool, list[tuple[Site, str, list[int]]]]:
         mode = Turned(code, at, argument)
-        wholes = question.backward(_inside(question.kind, mode))
-        pairs = zip(wholes, gradients, strict=True)
-        return all(g.agrees_with(whole) for whole, g in pairs), mode.calls
+        return right(backward(_inside(kind, mode))), mode.calls
 
     _, calls = tried(-1, None)
     ways: Iterator[tuple[int, int | None]] = (
@@ -82,10 +85,10 @@ def turned(
     ).__iter__()
     for _, (number, argument) in zip(range(TRIED), ways, strict=False):
         try:
-            right, _ = tried(number, argument)
+            is_right, _ = tried(number, argument)
         except Exception:  # the turned matrix does not fit
             continue
-        if right:
+        if is_right:
             site, name, _ = calls[number]
             if argument is None:
                 says = f"the result of {name} has the other sign"
