@@ -27,6 +27,7 @@ SHOWN = {
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
     "docs/answers/forward-mode.md": {"jacobian-of-a-closure"},
     "docs/answers/frameworks.md": {"clipped-while-scaled", "mean-of-unequal-batches"},
+    "docs/answers/gradient-in-the-loss.md": {"penalty-without-a-graph"},
     "docs/answers/in-place.md": {"data-hides-changes"},
     "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
