@@ -381,6 +381,20 @@ def test_optimizers_made():
     assert (told, outer) == ([first], [first, second])
 
 
+def test_a_constructor_of_optimizers_that_a_program_has_replaced(monkeypatch):
+    init, seen, told = torch.optim.Optimizer.__init__, [], []
+
+    def own(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        seen.append(self)
+
+    monkeypatch.setattr(torch.optim.Optimizer, "__init__", own)
+    with _torch.optimizers_made(told.append):
+        made = torch.optim.SGD([torch.nn.Parameter(X)], lr=0.1)
+    assert seen == told == [made]
+    assert torch.optim.Optimizer.__init__ is own
+
+
 def test_operations():
     add, add_ = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
     assert [a.name for a in _torch.schema(add).arguments] == ["self", "other", "alpha"]

@@ -55,6 +55,7 @@ SHOWN = {
         "extra-gradients-dropped",
         "gradient-cast",
         "not-finite",
+        "weights-broadcast",
     },
     "docs/answers/through-time.md": {"not-finite"},
     "docs/answers/twice-as-large.md": {

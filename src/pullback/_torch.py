@@ -260,27 +260,35 @@ def uncompiled() -> Iterator[None]:
 
 @contextmanager
 def optimizers_made(tell: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
-    """Tell of each optimizer that is made in this block; there is no hook for it."""
+    """Tell of each optimizer that is made in this block; there is no hook for it.
+
+    The first block puts a constructor around that which it finds, a program's own, too, and
+    the last one puts that back.
+    """
     if not _TOLD:
-        torch.optim.Optimizer.__init__ = _init_and_tell  # type: ignore[method-assign]
+        _INIT.append(torch.optim.Optimizer.__init__)
+        torch.optim.Optimizer.__init__ = _telling(_INIT[0])  # type: ignore[method-assign]
     _TOLD.append(tell)
     try:
         yield
     finally:
         _TOLD.remove(tell)
         if not _TOLD:
-            torch.optim.Optimizer.__init__ = _INIT  # type: ignore[method-assign]
+            torch.optim.Optimizer.__init__ = _INIT.pop()  # type: ignore[method-assign]
 
 
-_INIT = torch.optim.Optimizer.__init__
+_INIT: list[Callable[..., None]] = []  # the constructor that was found, in a block
 _TOLD: list[Callable[[torch.optim.Optimizer], None]] = []
 
 
-@functools.wraps(_INIT)
-def _init_and_tell(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
-    _INIT(self, *args, **kwargs)
-    for tell in (*_TOLD,):
-        tell(self)
+def _telling(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def init_and_tell(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        for tell in (*_TOLD,):
+            tell(self)
+
+    return init_and_tell
 
 
 #: What a graph calls the backward of what was compiled.

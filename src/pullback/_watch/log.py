@@ -391,10 +391,7 @@ class Log:
 
     def held(self) -> dict[int, Tensor]:
         """Return the tensors that the optimizers hold, by ``id``."""
-        groups = [
-            group for optimizer in self.optimizers for group in optimizer.param_groups
-        ]
-        return {id(p): p for group in groups for p in group["params"]}
+        return {id(p): p for optimizer in self.optimizers for p in held_by(optimizer)}
 
     def named(self) -> dict[int, tuple[str, Tensor]]:
         """Return the parameters of the modules that ran, by ``id``, with their names."""
@@ -421,6 +418,11 @@ def drop(table: dict[int, Event], before: int) -> None:
     """Drop the operations before an index from a table."""
     for key in [key for key, event in table.items() if event.index < before]:
         del table[key]
+
+
+def held_by(optimizer: Any) -> list[Tensor]:
+    """Return the tensors that an optimizer holds."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def keys_of(tensors: Sequence[Any]) -> tuple[int, ...]:

@@ -56,6 +56,7 @@ from pullback._watch.log import (
     Moment,
     Share,
     Sources,
+    held_by,
     keys_of,
 )
 
@@ -559,8 +560,7 @@ class Recorder(QuietDispatchMode):
         event = Event(log.count, "step", site)
         log.count += 1
         event.owner, event.grad = type(optimizer).__name__, False
-        groups = (group["params"] for group in optimizer.param_groups)
-        moved = [p for of in groups for p in of if p.grad is not None]
+        moved = [p for p in held_by(optimizer) if p.grad is not None]
         log.moved.update((id(p), event.index) for p in moved)
         event.writes = keys_of(moved)
         log.add(event)

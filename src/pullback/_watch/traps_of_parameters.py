@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from pullback._watch.findings import Note, listed
-from pullback._watch.log import Leaf, Log
+from pullback._watch.log import Leaf, Log, held_by
 from pullback._watch.rules import Found, at_end, trap
 
 Pair = tuple[Tensor, Tensor]  # a parameter that is trained by nobody, and an old one
@@ -47,12 +47,12 @@ def added_later(log: Log) -> Found:
     That it came later was seen, or all that the optimizer holds is frozen by now, as what
     adapters are put on. What stands in the place of an old one is another trap.
     """
-    known = {id(p) for optimizer in tuple(log.made) for p in _held(optimizer)}
+    known = {id(p) for optimizer in tuple(log.made) for p in held_by(optimizer)}
     loose = {key: of for key, of in _loose(log).items() if key not in known}
     for optimizer, (site, stepped) in log.optimizers.items() if loose else ():
         replaced = _replaced(log, optimizer, loose)
         line, made = log.made.get(optimizer, (None, log.places.count))
-        held = {id(p) for p in _held(optimizer)}
+        held = {id(p) for p in held_by(optimizer)}
         for root in tuple(log.modules):
             own = {name: p for name, p in root.named_parameters() if id(p) not in replaced}
             if held.isdisjoint(map(id, own.values())):
@@ -94,12 +94,8 @@ def _passed(leaf: Leaf, stepped: int) -> bool:
     return leaf.first < stepped and (leaf.arrivals > 1 or leaf.last < stepped)
 
 
-def _held(optimizer: Any) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
 def _parameters(optimizer: Any) -> list[Tensor]:
-    return [p for p in _held(optimizer) if p.requires_grad]
+    return [p for p in held_by(optimizer) if p.requires_grad]
 
 
 def _stays(log: Log, leaf: Leaf) -> bool:

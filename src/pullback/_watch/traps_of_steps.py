@@ -17,7 +17,17 @@ from torch.utils.hooks import RemovableHandle
 from pullback._torch import functions_of, given_to_clip, hooks_of, storage_key
 from pullback._watch.findings import Note, Site
 from pullback._watch.frames import is_own
-from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, drop, keys_of
+from pullback._watch.log import (
+    FORWARD,
+    Event,
+    Leaf,
+    Log,
+    Memory,
+    Moment,
+    drop,
+    held_by,
+    keys_of,
+)
 from pullback._watch.recorder import readable
 from pullback._watch.rules import Found, after, at_step, trap
 
@@ -63,15 +73,11 @@ class Steps(Memory):
         drop(self.clipped, before)
 
 
-def _parameters(optimizer: Any) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
 @at_step("cleared-before-the-step")
 def cleared(log: Log, optimizer: Any, site: Site | None) -> Found:
     """A step without gradients, although backward has filled them since the last one."""
     stepped, times = log.memory(Steps).empty.get(optimizer, (-1, 0))
-    known = _parameters(optimizer)
+    known = held_by(optimizer)
     leaves = {id(p): log.leaf(p) for p in known}
     arrived = [leaf for leaf in leaves.values() if leaf and leaf.last > stepped]
     times = times + 1 if arrived and _all_cleared(log, known, leaves) else 0
@@ -107,7 +113,7 @@ def _all_cleared(
 @at_step("evaluation-mode-stays-on")
 def stays(log: Log, optimizer: Any, site: Site | None) -> Found:
     """A model that trained in training mode, and goes on in evaluation mode."""
-    updated = {id(p) for p in _parameters(optimizer) if p.grad is not None}
+    updated = {id(p) for p in held_by(optimizer) if p.grad is not None}
     for module, (training, called) in tuple(log.called.items()):
         if updated.isdisjoint(map(id, module.parameters())):
             continue
@@ -221,7 +227,7 @@ def before_backward(log: Log, optimizer: Any, site: Site | None) -> Found:
     """A step along gradients that came after the clipping, which met none."""
     clips = log.memory(Clips)
     for clip in clips.empty.values() if clips.empty else ():
-        known = [p for p in _parameters(optimizer) if id(p) in clip.parameters]
+        known = [p for p in held_by(optimizer) if id(p) in clip.parameters]
         leaves = [leaf for p in known if p.grad is not None and (leaf := log.leaf(p))]
         if clip.index < 0 or not any(leaf.last > clip.index for leaf in leaves):
             continue
@@ -280,7 +286,7 @@ def hung_again(log: Log, optimizer: Any, site: Site | None) -> Found:
 
 
 def _with_names(log: Log, optimizer: Any) -> Iterator[tuple[str, Tensor | nn.Module]]:
-    for p in _parameters(optimizer):
+    for p in held_by(optimizer):
         if hooks_of(p):
             yield log.name_of(p), p
     for root in tuple(log.modules):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from pullback._watch.findings import Note, Site, listed
-from pullback._watch.log import Call, Leaf, Log, Memory, keys_of
+from pullback._watch.log import Call, Leaf, Log, Memory, held_by, keys_of
 from pullback._watch.rules import Found, at_step, trap
 
 NAME = "gradient-of-another-loss"
@@ -64,7 +64,7 @@ def of_another_loss(log: Log, optimizer: Any, site: Site | None) -> Found:
         if run in turns.owners:
             break
         turns.owners[run] = optimizer, site, call.begun
-    known = [(p, leaf) for p in _held(optimizer) if (leaf := log.leaf(p)) is not None]
+    known = [(p, leaf) for p in held_by(optimizer) if (leaf := log.leaf(p)) is not None]
     first = functools.cache(functools.partial(_first_of, log))  # the same for many p
     found = [
         (p, stray)
@@ -88,13 +88,9 @@ def of_another_loss(log: Log, optimizer: Any, site: Site | None) -> Found:
         )
 
 
-def _held(optimizer: Any) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
 def _first_of(log: Log, optimizer: Any, run: int) -> int:
     """Return when a pass first reached what an optimizer holds; -1 if a later one did."""
-    held = [leaf for p in _held(optimizer) if (leaf := log.leaf(p)) is not None]
+    held = [leaf for p in held_by(optimizer) if (leaf := log.leaf(p)) is not None]
     reached = [leaf.last for leaf in held if leaf.arrived == run]
     later = any(leaf.arrived > run for leaf in held)
     return min(reached) if reached and not later else -1
