@@ -4,17 +4,18 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
-heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
-number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. In part 1 this table explained what ``backward`` does. Later in this
-part we hit both targets with it (:ref:`hitting-targets`). First we have to be able to read
-it.
+The :term:`Jacobian` of a function is a table of rates. It has a row for each output and a
+column for each input. Each entry says how fast that output changes when only that input
+moves. In training there is one output, the loss, and the table is a single row, the
+gradient. You need more rows when several outputs count. Suppose that a house is to stay as
+warm as it is and burn less fuel: which stoves do we turn? :ref:`hitting-targets` answers
+that with this table, and first we have to be able to read it.
 """
 
 # %%
-# Here is the house from part 1 again, with three stoves and two outputs, heat and fuel.
-# The heat is the sum of the settings, and the fuel is the sum of their squares:
+# The house has three inputs, the settings of its stoves, and two outputs, heat and fuel.
+# The heat is the sum of the settings, and the fuel is the sum of their squares. PyTorch
+# computes the table for us:
 
 import torch
 
@@ -41,8 +42,8 @@ J
 #
 #    J_{ij}=\frac{\partial y_i}{\partial x_j},
 #
-# with the output first and the input second. The same order holds for the shape. Two
-# outputs and three inputs make a table of shape ``(2, 3)``.
+# with the output first and the input second. The same order holds for the shape. For ``m``
+# outputs and ``n`` inputs it is ``(m, n)``, and here it is ``(2, 3)``.
 #
 # Reading across and reading down
 # -------------------------------
@@ -51,8 +52,8 @@ J
 #
 # *Across:* a row belongs to one output. The row of the fuel, ``[2, 4, 6]``, says how the
 # fuel reacts to each stove. It is the :term:`gradient` of the fuel. So the Jacobian
-# consists of the gradients of all outputs, written below each other. In part 1 a ``v`` with
-# a single 1 picked such a row.
+# consists of the gradients of all outputs, written below each other. ``backward`` gives
+# such a row if ``v`` has a single 1, for this output.
 #
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says
 # what happens to everything in the house when we touch that stove.
@@ -89,9 +90,11 @@ print("in the house:   ", change)
 # The other way up
 # ----------------
 #
-# A friend has a house with only two stoves, at 2 and 4. It works like ours: the heat is the
-# sum of the settings, the fuel the sum of their squares. She has copied a formula for the
-# table from a book, and with our prices it tells her what each stove earns:
+# A friend has a house with only two stoves, at 2 and 4. It works like ours: the heat is
+# the sum of the settings, the fuel the sum of their squares. A unit of heat is worth 10 to
+# her, and a unit of fuel costs 1. So the prices of the two outputs are ``v = [10, -1]``,
+# and ``v @ J``, the :term:`vector-Jacobian product`, says what each stove earns. She has
+# copied the formula for the table from a book:
 
 v = torch.tensor([10.0, -1.0])
 copied = torch.tensor([[1.0, 4.0], [1.0, 8.0]])
@@ -110,8 +113,7 @@ v @ copied
 #       fuel itself: Here the squares are taken away from 10. Fuel rises at the rate of
 #          twice the setting.
 #
-#    Check her advice with what you know about heat and fuel. A unit of heat is worth 10, a
-#    unit of fuel costs 1, and the stoves are at 2 and 4. At which rate does each stove
+#    Check her advice with what you know about heat and fuel. At which rate does each stove
 #    really earn?
 
 two_stoves = torch.tensor([2.0, 4.0])
@@ -181,8 +183,8 @@ def worth(x):
 torch.autograd.functional.jacobian(worth, x)
 
 # %%
-# These are the numbers that part 1 found with the prices ``v = [10, -1]``. And if there is
-# only one *input*, the table has only one column.
+# This is what ``backward`` gives for our house with ``v = [10, -1]``. And if there is only
+# one *input*, the table has only one column.
 #
 # .. predict::
 #    :for: the rates of heat and fuel
