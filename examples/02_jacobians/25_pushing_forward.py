@@ -4,16 +4,19 @@ r"""
 Pushing a change forward
 ========================
 
-``backward`` starts at the outputs. It asks what they are worth to us, and tells us what
-each input is worth. But often we have already decided what to do with the inputs, and
-only want to know what will happen. If we turn the first stove up and the third stove
-down at the same time, what do heat and fuel do?
+You have decided how to move the inputs, and want to know what the outputs will do. If we
+turn the first stove up and the third stove down at the same time, what do heat and fuel
+do? ``torch.func.jvp(f, (x,), (u,))`` answers this, for any plan ``u`` that says how fast
+each input moves. It computes ``J @ u``, the :term:`Jacobian-vector product`, without the
+:term:`Jacobian` ``J``, our table of rates. It goes forward, from the inputs to the
+outputs, and so we call it a **push**. ``backward`` computes ``v @ J``, and goes the other
+way.
 """
 
 # %%
-# We write the plan as a tensor ``u`` with the shape of ``x``. It says how fast each input
-# moves. The first stove goes up at a rate of 1, the second stays, and the third goes down
-# at a rate of 1:
+# Our house has three stoves. Its heat is the sum of their settings, and its fuel is the
+# sum of the squares. The plan ``u`` has the shape of the settings ``x``. The first stove
+# goes up at a rate of 1, the second stays, and the third goes down at a rate of 1:
 
 import torch
 
@@ -50,10 +53,9 @@ print("their rates:  ", pushed)
 # %%
 # What the first stove gains in heat, the third one loses. But the fuel falls at a rate of
 # 4, because the first stove adds 2 and the third saves 6: they stand in the columns
-# ``[1, 2]`` and ``[1, 6]``. So the plan costs no heat and saves fuel. This was one push, a
-# change of the inputs that goes forward through the house. (``torch.func.jvp`` takes the
-# function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are there
-# because a function may have several inputs. It returns the value as well.)
+# ``[1, 2]`` and ``[1, 6]``. So the plan costs no heat and saves fuel. (``jvp`` returns the
+# value as well. It takes ``x`` and ``u`` in tuples because a function may have several
+# inputs.)
 #
 # Walking forward
 # ---------------
@@ -71,19 +73,20 @@ print("their rates:  ", pushed)
 #
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
-# forward pass, the rates of the outputs are there. A pull needs values from the forward
-# pass, so these have to be kept. In a push, each value can be forgotten after the last step
-# that uses it.
+# forward pass, the rates of the outputs are there. This direction is called :term:`forward
+# mode`. Nothing has to be kept for later: each value can be forgotten after the last step
+# that uses it. A walk back needs values from the forward pass, and so it has to keep them.
 #
 # Push and pull
 # -------------
 #
 # In terms of the table, each *column* was multiplied by the speed of its input, and the
-# columns were added up. So a push gives the *Jacobian-vector product* :math:`Ju`, in code
-# ``J @ u``. It takes a change of the inputs forward to the outputs, where a pull,
-# ``v @ J``, takes prices back. The shapes tell you which one you have: ``u`` looks like
-# ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns that
-# it multiplies, and their sum stands at the right:
+# columns were added up. This is :math:`Ju`, in code ``J @ u``. A pull, the
+# :term:`vector-Jacobian product`, takes ``v``, a price for each output, back to the
+# inputs. Each *row* is multiplied by the price of its output, and this is ``v @ J``. The
+# shapes tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks like
+# ``y``. In the picture ``u`` lies above the columns that it multiplies, and their sum
+# stands at the right:
 
 import pullback
 
@@ -92,17 +95,16 @@ names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
 pullback.draw.jvp(J, u, **names)
 
 # %%
-# .. dropdown:: Other names for the same things
+# .. dropdown:: The names JVP and VJP, and prices that land in ``jvp``
 #
-#    In books and in PyTorch a push is a :term:`Jacobian-vector product`, or :term:`JVP`,
-#    and its direction is :term:`forward mode`. A pull is a *vector-Jacobian* product, or
-#    :term:`VJP`. The two names differ only in their order, and people mix them up all the
-#    time. Our ``u`` is called the :term:`tangent`, or in one of PyTorch's messages the
-#    *forward gradient*.
+#    In books and in PyTorch a push is a *Jacobian-vector* product, or :term:`JVP`, and a
+#    pull is a *vector-Jacobian* product, or :term:`VJP`. The two names differ only in
+#    their order, and people mix them up all the time. Our ``u`` is called the
+#    :term:`tangent`, or in one of PyTorch's messages the *forward gradient*.
 #
-#    You will meet that message if you pass prices to ``jvp`` by mistake, as below. If ``x``
-#    and ``y`` have the same shape, PyTorch cannot notice such a mistake, and the names in
-#    your program are all that protects you.
+#    You will meet that message if you pass prices to ``jvp`` by mistake, as below. If
+#    ``x`` and ``y`` have the same shape, PyTorch cannot notice such a mistake, and the
+#    names in your program are all that protects you.
 
 v = torch.tensor([10.0, -1.0])
 try:
@@ -130,7 +132,7 @@ print("pull, then plan:  ", pulled @ u)
 # It earns 4 either way. In the first line, heat changes at a rate of 0 and fuel at a rate
 # of −4, which is worth :math:`10\cdot0+(-1)\cdot(-4)`. In the second line, the stoves earn
 # ``[8, 6, 4]``, and the plan gives :math:`8-4`. Both are the same product of three things,
-# only with different brackets:
+# grouped in two ways:
 #
 # .. math::
 #
@@ -227,10 +229,9 @@ plt.title("A night, and the push through it")
 legend = plt.legend()
 
 # %%
-# This is the rule of the last page: **a push is the cheaper way to the whole table if there
-# are fewer inputs than outputs, and a pull if there are fewer outputs.** For training it is
-# the other way round than for the night. There is one output, the loss, and there are
-# millions of inputs. So training uses ``backward``, which is a pull.
+# **With fewer inputs than outputs, push. With fewer outputs, pull.** Training is the other
+# case: there is one output, the loss, and there are millions of inputs, the weights. So it
+# uses ``backward``, which is a pull.
 #
 # Here is our plan once more. Change ``u``, and try other plans. Can you find one that moves
 # the second stove as well, keeps the heat, and saves more fuel than ours?
@@ -277,7 +278,7 @@ kept
 # .. dropdown:: How we checked this page
 #
 #    The push is compared with moving the stoves a little along ``u`` in float64, and
-#    with ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and
+#    with ``J @ u``. The two groupings have to agree for random ``u`` and ``v``, too, and
 #    they have to disagree if the table is transposed.
 
 point, h = x.double(), 0.01
