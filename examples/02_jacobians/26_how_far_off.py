@@ -6,12 +6,14 @@ How far off are the outputs?
 
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, too high as
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
-computes with measured numbers has this question. The answer takes the whole
-:term:`Jacobian`, and no single pull or push can give it.
+computes with measured numbers has this question, which is called *error propagation*. It
+takes the whole :term:`Jacobian`, our table of rates. No single push or pull, ``J @ u`` or
+``v @ J``, can answer it.
 """
 
 # %%
-# We take the house and its table:
+# The heat is the sum of the three settings, and the fuel is the sum of their squares. Here
+# are the house and its table:
 
 import torch
 
@@ -57,9 +59,9 @@ off = torch.stack([house(x + toss) for toss in tosses]) - house(x)
 # Eight patterns of signs
 # -----------------------
 #
-# In the picture, ``u`` holds what the three knobs are off
-# by, and beside the table you see what heat and fuel are off by. It begins with all three
-# too high. There are eight patterns of signs. In how many of them is the heat off by as
+# In the picture, ``u`` holds what the three knobs are off by, and beside the table you see
+# what heat and fuel are off by. It begins with all three too high. Each knob can be too
+# high or too low, which makes eight patterns. In how many of them is the heat off by as
 # much as 0.3, up or down?
 
 import pullback
