@@ -4,17 +4,18 @@ r"""
 Hitting two targets at once
 ===========================
 
-The first page of this part left a question open: how do we move the three stoves to get the
-same heat from 13 units of fuel instead of 14? If one number is to get better, its gradient
-says which way to go. Here there are two numbers to watch, and the step that saves fuel must
-leave the heat alone. This takes more than one row of the :term:`Jacobian`, and now we know
-how to get the rows, and what they say about a step.
+Our house gives 6 units of heat and burns 14 units of fuel. How do we move its three stoves
+to get the same heat from 13 units of fuel? If one number is to get better, its gradient
+says which way to go. Here there are two, and the step that saves fuel must leave the heat
+alone. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
+output. The shortest step that fits is ``torch.linalg.pinv(J) @ missing``, and repeated it
+is *Newton's method*. This page finds it with a pencil first.
 """
 
 # %%
-# Here is the house once more, its table, and what is missing on the way from 6 units of
-# heat and 14 of fuel to our targets, 6 and 13. Nothing is missing in the heat, and −1 in
-# the fuel:
+# The heat is the sum of the settings, and the fuel is the sum of their squares. Here are
+# the house, its table, and what is missing on the way to our targets, 6 and 13. Nothing is
+# missing in the heat, and −1 in the fuel:
 
 import torch
 from torch.func import jacrev
@@ -226,12 +227,15 @@ for _ in range(3):
 
 # %%
 # This is *Newton's method*. From a good start it solves equations, here with the whole
-# Jacobian at each step. If the wish is impossible, such as a heat of 6 from 11 units of
-# fuel, it jumps about for ever, and raises no error. (With all three stoves at 2 it would
-# never arrive, either. Each step moves them alike, and three equal stoves cannot hit both
-# targets.) In robotics, for example, ``x`` holds the angles of the joints and the targets
-# say where the hand should be. In this part it will come back for a corridor of a thousand
-# rooms, and for the weights of a network.
+# Jacobian at each step. In robotics, for example, ``x`` holds the angles of the joints and
+# the targets say where the hand should be. On the next pages it finds the temperatures of
+# a thousand rooms, and a step like its first corrects a network.
+#
+# How do you notice that it goes astray? It raises no error. So look at what is missing
+# after each step. Here it shrinks fast. If the wish is impossible, such as a heat of 6
+# from 11 units of fuel, the fuel jumps about for ever, and never comes near. (With all
+# three stoves at 2 it would not arrive, either. Each step moves them alike, and three
+# equal stoves cannot hit both targets.)
 #
 # Now choose a step yourself, above the table. Beside the table you see heat and fuel after
 # it. ``u`` turns the first stove up and the third one down. With the heat at
