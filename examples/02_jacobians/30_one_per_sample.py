@@ -4,42 +4,92 @@ r"""
 One Jacobian for each sample
 ============================
 
-Four houses stand in our street, each with three stoves. Every house wants to burn one unit
-of fuel less and to stay as warm as it is. From :ref:`hitting-targets` we know how to do
-that with the table of a house. So we need four tables. How do we get them from a function
-that takes all the houses at once, and what would they cost for a thousand houses?
+For a batch ``X`` of ``B`` samples you want a :term:`Jacobian` for each sample. Write the
+function ``f`` for *one* sample, and call ``torch.func.vmap(torch.func.jacrev(f))(X)``. For
+``n`` inputs and ``m`` outputs of a sample, the result has shape ``(B, m, n)``: ``B``
+tables of rates, each with a row for each output. If you ask for the Jacobian of the whole
+batch instead, its shape is ``(B, m, B, n)``, and nearly all of it is zeros. This page
+shows both, what they cost, and what to do if you only have a function of the whole batch.
 """
 
 # %%
-# The houses are the samples of a batch ``X`` of shape ``(4, 3)``, with a row for each
-# house. The function treats each row by itself. It returns heat and fuel for each house,
-# so its result has shape ``(4, 2)``. Let us first ask for *the* :term:`Jacobian` of all
-# four houses together:
+# Our samples are four houses, with three stoves each. ``X`` has a row for each house, and
+# ``house`` takes one of these rows to heat and fuel. ``jacrev(house)`` takes a row to the
+# Jacobian of that house. :term:`vmap` makes of it a function of the whole batch, which
+# works on all rows at the same time and puts the batch in front of its results:
 
 import torch
+from torch.func import jacrev, vmap
+
+
+def house(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
+X = torch.tensor([[1.0, 2, 3], [2, 3, 2], [4, 1, 1], [1, 1, 5]])
+tables = vmap(jacrev(house))(X)
+print(tables.shape)
+tables[3]
+
+# %%
+# The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
+# The last house has its third stove at 5, so the last entry of its table is 10.
+#
+# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
+# ``(3,)``, which linear layers take:
+
+torch.manual_seed(0)  # any weights will do; the same ones in every run
+network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+of_network = vmap(jacrev(network))(X)
+of_network.shape
+
+# %%
+# .. dropdown:: If ``vmap`` refuses your function
+#
+#    ``vmap`` runs the function once for all samples. So an ``if`` cannot look at a value,
+#    which can be different from sample to sample. You see the error below. With
+#    ``torch.where(x.sum() > 5, x**2, x)`` in the place of the ``if``, it works.
+#    :ref:`answers-vmap` has a way out for this and for the other cases, such as Dropout in
+#    training.
+
+
+def decides(x):
+    return x**2 if x.sum() > 5 else x
+
+
+try:
+    vmap(jacrev(decides))(X)
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
+
+# %%
+# The Jacobian of the whole batch
+# -------------------------------
+#
+# Often the function takes a batch to a batch, as ``street`` does. It treats each row by
+# itself, and returns heat and fuel for each of the four houses, in shape ``(4, 2)``. What
+# does ``jacrev`` make of it?
 
 
 def street(X):
     return torch.stack([X.sum(1), (X**2).sum(1)], dim=1)
 
 
-X = torch.tensor([[1.0, 2, 3], [2, 3, 2], [4, 1, 1], [1, 1, 5]])
-full = torch.func.jacrev(street)(X)
+full = jacrev(street)(X)
 full.shape
 
 # %%
 # The shape is that of the result, house and measurement, followed by that of ``X``, house
 # and stove. Counting from 0, ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to
-# the last stove of house 3. It is 0, because one house has nothing to do with another. Most
-# of the entries are like this one:
+# the last stove of house 3. It is 0, because one house has nothing to do with another.
+# Most of the entries are like this one:
 
 print("entries:", full.numel(), " not zero:", full.count_nonzero().item())
 
 # %%
-# The 24 are the four tables that we want, with six entries each. The rest is zeros, and for
-# a thousand houses only one entry in a thousand would be worth computing. In the flattened
-# table, our four lie in blocks along the diagonal. Here each house has a tint of its own,
-# and what is empty is zero:
+# The 24 are our four tables, with six entries each. In the picture the Jacobian is
+# flattened into a table with a row for each output. The four tables lie in blocks along
+# the diagonal. Each house has a tint of its own, and what is empty is zero:
 
 import pullback
 
@@ -47,26 +97,13 @@ rows = [f"{output} {b}" for b in range(4) for output in ("heat", "fuel")]
 pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 
 # %%
-# Write the function for one sample
-# ---------------------------------
+# What a thousand tables cost
+# ---------------------------
 #
-# The clearest way out is to write the function for *one* house and take its Jacobian.
-# ``torch.func.vmap`` then makes of it a function of a whole batch. It works on all rows at
-# the same time, and its results come with the batch in front:
-
-
-def house(x):
-    return torch.stack([x.sum(), (x**2).sum()])
-
-
-tables = torch.func.vmap(torch.func.jacrev(house))(X)
-print(tables.shape)
-tables[3]
-
-# %%
-# The shape is ``(4, 2, 3)``: a house, then its table. (For ``B`` samples with ``n`` inputs
-# and ``m`` outputs each, it is ``(B, m, n)``.) The last house has its third stove at 5, and
-# accordingly the last entry of its table is 10.
+# With a thousand houses, only one entry in a thousand would be worth computing. The cost
+# of a Jacobian is counted in pulls (:ref:`the-whole-jacobian`). A pull is one ``v``, a
+# price for each number of the result, that goes back through the whole street. Its result
+# is the :term:`vector-Jacobian product`.
 #
 # .. predict::
 #    :label: pulls
@@ -81,9 +118,9 @@ tables[3]
 #       four houses: Four houses or a thousand, all of them share a pull.;
 #       street of four: This is the number for jacrev(street) with four houses.
 #
-#    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number of
-#    the result. A pull is one ``v`` that goes back through the whole street. How many pulls
-#    are enough for a thousand tables, if each pull may bring something for every house?
+#    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number
+#    of the result. How many pulls are enough for a thousand tables, if each pull may bring
+#    something for every house?
 
 thousand = X.repeat(250, 1)
 value, pull = torch.func.vjp(street, thousand)
@@ -97,9 +134,10 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 
 # %%
 # Two. In the first pull every house has the price 1 for its heat, and in the second every
-# house has it for its fuel. The pulls of ``jacrev(street)`` have a single 1 each, for one
-# house. All the other prices are zeros, which go back through the street as well. So the
-# two pulls do all that those 2000 do, and ``vmap(jacrev(house))`` takes these same two.
+# house has it for its fuel. A pull of ``jacrev(street)`` has a single 1, for one house,
+# and for all the other houses it carries zeros back. ``vmap(jacrev(house))`` takes the
+# same two pulls as we did. In general there are ``m`` of them, one for each output of a
+# sample, however many samples there are.
 #
 # Rows of two houses at once
 # --------------------------
@@ -118,11 +156,61 @@ pullback.live(street, X[:2], first, rows=rows[:4], columns=names)
 #    ``[0, 1, 0, 1]`` for the fuel rows, and ``[1, 0, 0, 1]`` for the mixed pair. In each
 #    column only one house has numbers, so the rows of two houses never get added up.
 #
+# If you only have the batched function
+# -------------------------------------
+#
+# Sometimes you cannot take the function apart, and all you have is something like
+# ``street``. Then take the two pulls yourself. The pull with a price of 1 for the fuel of
+# every house is the gradient of the *sum* of their fuels. So we take the gradient of this
+# sum, and that of the sum of the heats:
+
+leaf = X.clone().requires_grad_()  # a copy of X to start from
+Y = street(leaf)
+(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf, retain_graph=True)
+(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf)
+by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
+torch.equal(by_sums, tables)
+
+# %%
+# With ``batched=True``, the function of our package takes the first dimension for the
+# samples, and does the same:
+
+by_package = pullback.jacobian(street, X, batched=True)
+torch.equal(by_package, tables)
+
+# %%
+# .. dropdown:: If one sample looks at another
+#
+#    The sums are right only if each sample is treated by itself. If the output of one
+#    sample depends on the others, as in a share of a total or after BatchNorm in training,
+#    the sum adds up what a sample does to all of them (:ref:`when-ones-mislead`). Below,
+#    the sums say that the stoves of house 0 do nothing to its share of the heat, and in
+#    truth they do. ``pullback.jacobian`` with ``batched=True`` tests for it, and raises an
+#    error.
+
+
+def shares(X):
+    Y = street(X)
+    return Y / Y.sum(0)
+
+
+(by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
+own = jacrev(shares)(X)[0, 0, 0]  # of house 0, by its own three stoves
+print(f"by the sum: {by_sum[0].abs().max():.4f}, in truth: {own.abs().max():.4f}")
+try:
+    pullback.jacobian(shares, X, batched=True)
+except ValueError as error:
+    print(str(error).split(":")[0])
+
+# %%
 # A step for every house
 # ----------------------
 #
-# Now every house can have its step. ``pinv`` takes a batch of tables as well. It returns
-# four tables of shape ``(3, 2)``, and ``@`` multiplies each of them by what is missing:
+# What can you do with the tables? Every house wants to burn one unit of fuel less and to
+# stay as warm as it is. :ref:`hitting-targets` finds the step for one house, with
+# ``pinv``, a table that leads back from changes of the outputs to the shortest step.
+# ``pinv`` takes a batch of tables as well. It returns four tables of shape ``(3, 2)``, and
+# ``@`` multiplies each of them by what is missing:
 
 missing = torch.tensor([0.0, -1.0])  # heat, fuel
 steps = torch.linalg.pinv(tables) @ missing
@@ -150,86 +238,11 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 
 # %%
 # It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
-# can take over from another at a much lower price. To save a whole unit of fuel, it needs
-# the longest step of the four. And what is missed follows from the step alone: a stove that
-# goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
-# :math:`2xs`. It does not know the :math:`s^2`, and added up over the stoves, this is the
-# squared length of the step. All four houses are as warm as they were.
-#
-# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
-# ``(3,)``, which linear layers take:
-
-torch.manual_seed(0)  # any weights will do; the same ones in every run
-network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-of_network = torch.func.vmap(torch.func.jacrev(network))(X)
-of_network.shape
-
-# %%
-# .. dropdown:: If ``vmap`` refuses your function
-#
-#    ``vmap`` runs the function once for all houses. So an ``if`` cannot look at a value,
-#    which can be different from house to house. You see the error below. With
-#    ``torch.where(x.sum() > 5, x**2, x)`` in place of the ``if``, it works.
-#    :ref:`answers-vmap` has a way out for this and for the other cases, such as Dropout in
-#    training.
-
-
-def decides(x):
-    return x**2 if x.sum() > 5 else x
-
-
-try:
-    torch.func.vmap(torch.func.jacrev(decides))(X)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
-
-# %%
-# If you only have the batched function
-# -------------------------------------
-#
-# Sometimes you cannot take the function apart, and all you have is something like
-# ``street``, which turns a batch into a batch. Then take the two pulls yourself. A price of
-# 1 for the fuel of every house is the gradient of the *sum* of their fuels, as it was for
-# the curves of part 1 (:ref:`ones`). So we take the gradient of this sum, and then of the
-# sum of the heats:
-
-leaf = X.clone().requires_grad_()  # a copy of X to start from
-Y = street(leaf)
-(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf, retain_graph=True)
-(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf)
-by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
-torch.equal(by_sums, tables)
-
-# %%
-# With ``batched=True``, the function of our package takes the first dimension for the
-# samples, and does the same:
-
-by_package = pullback.jacobian(street, X, batched=True)
-torch.equal(by_package, tables)
-
-# %%
-# .. dropdown:: If one sample looks at another
-#
-#    The sums are right only if each sample is treated by itself. You know two functions
-#    that do otherwise from :ref:`when-ones-mislead`: shares of a total, and BatchNorm in
-#    training. Then a sum adds up the effects of a house on all houses. Below, the rate at
-#    which house 0 changes its own share of the heat is hidden in this way, because the
-#    shares of the others fall as its own rises. ``pullback.jacobian`` with ``batched=True``
-#    tests for it, and raises an error.
-
-
-def shares(X):
-    Y = street(X)
-    return Y / Y.sum(0)
-
-
-(by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
-own = torch.func.jacrev(shares)(X)[0, 0, 0]  # of house 0, by its own three stoves
-print(f"by the sum: {by_sum[0].abs().max():.4f}, in truth: {own.abs().max():.4f}")
-try:
-    pullback.jacobian(shares, X, batched=True)
-except ValueError as error:
-    print(str(error).split(":")[0])
+# can take over from another at a much lower price, and it needs the longest step of the
+# four. What is missed follows from the step alone. A stove that goes from :math:`x` to
+# :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the :math:`2xs`, and not the
+# :math:`s^2`. Added up over the stoves, the :math:`s^2` are the squared length of the
+# step. All four houses are as warm as they were.
 
 # %%
 # .. admonition:: Remember
@@ -264,7 +277,7 @@ except ValueError as error:
 #    numbers for each of the four houses. The rows are the four fuel rows, ``2 * X``, the
 #    same as ``fuel_rows`` above.
 
-fuel_of_each = torch.func.vmap(torch.func.grad(lambda x: house(x)[1]))(X)
+fuel_of_each = vmap(torch.func.grad(lambda x: house(x)[1]))(X)
 fuel_of_each.shape
 
 # %%
@@ -303,7 +316,7 @@ assert (fuel_rows == 2 * X).all()
 
 assert torch.equal(fuel_of_each, fuel_rows)
 for b in range(4):
-    torch.testing.assert_close(of_network[b], torch.func.jacrev(network)(X[b]))
+    torch.testing.assert_close(of_network[b], jacrev(network)(X[b]))
 assert pullback.mixing(torch.nn.BatchNorm1d(3), X)
 assert not pullback.mixing(torch.nn.BatchNorm1d(3).eval(), X)
 no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
@@ -319,11 +332,11 @@ def writes(x):
 refused = 0
 for refusing in (decides, torch.nn.Dropout(), writes):
     try:
-        torch.func.vmap(torch.func.jacrev(refusing))(X)
+        vmap(jacrev(refusing))(X)
     except RuntimeError:
         refused += 1
 assert refused == 3
-mended = torch.func.vmap(torch.func.jacrev(lambda x: torch.where(x.sum() > 5, x**2, x)))(X)
+mended = vmap(jacrev(lambda x: torch.where(x.sum() > 5, x**2, x)))(X)
 torch.testing.assert_close(mended, torch.stack([torch.diag(2 * x) for x in X]))
 torch.testing.assert_close(in_two, tables.repeat(250, 1, 1))
 _, pull = torch.func.vjp(street, X[:2])
