@@ -4,12 +4,13 @@ r"""
 The Jacobian with respect to the parameters of a network
 ========================================================
 
-A small network has learned to predict the heat and the fuel of our house. For one setting
-of the stoves it predicts 0.7 units of fuel too little. You want to correct this one
-prediction, and spoil the others as little as you can. People have this wish with large
-models, too: one fact is wrong, and nobody wants to train the model again. Which weights do
-you change, and by how much? The answer is a step that hits targets, as in
-:ref:`hitting-targets`. But here the inputs of the :term:`Jacobian` are the weights.
+How fast does each weight of a network move each of its outputs? These rates are the
+:term:`Jacobian` with respect to the parameters. To get them, make the parameters an
+argument with ``torch.func.functional_call``, and pass the new function to ``jacrev``. On
+this page we use them to mend a network. It predicts heat and fuel of our house, and for
+one setting of the stoves it predicts 0.7 units of fuel too little. You want to correct
+this one prediction, and spoil the others as little as you can. People have this wish with
+large models, too: one fact is wrong, and nobody wants to train the model again.
 """
 
 # %%
@@ -35,11 +36,10 @@ for _ in range(200):
     optimizer.step()
 
 # %%
-# The network has learned from a hundred settings. ``measured`` holds the heat and the fuel
-# that the house really had at each of them. We want to change the weights, so we need a
-# function that takes them as an argument. ``functional_call`` makes one from almost any
-# module. It runs the module with the parameters that you hand it, and afterwards puts the
-# module's own parameters back:
+# The network has learned from a hundred settings. To differentiate with respect to its
+# weights, we need a function that takes them as an argument. ``functional_call`` makes one
+# from almost any module. It runs the module with the parameters that you hand it, and
+# afterward puts the module's own parameters back:
 
 from torch.func import functional_call, grad, jacrev, jvp, vmap
 
@@ -54,41 +54,12 @@ x = torch.tensor([1.0, 2.0, 3.0])
 print("predicted:", network(weights, x).round(decimals=2), " true: heat 6, fuel 14")
 
 # %%
-# The quick repair is to raise one number. The last layer adds a bias to the fuel, and we
-# raise this bias by what is missing. How much harm does that do? We measure the harm as an
-# error: by how much are the predictions at the hundred settings wrong, on average?
-
-
-def error(weights):
-    return (network(weights, settings) - measured).abs().mean(0)
-
-
-missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
-quick = {**weights, "2.bias": weights["2.bias"] + missing}
-for name, w in {"before": weights, "bias": quick}.items():
-    heat, fuel = error(w)
-    print(f"{name}: error of the heat {heat:.3f}, of the fuel {fuel:.3f}")
-
-# %%
-# It adds 0.12 to the average error of the fuel. The bias raises the fuel by the same amount
-# at all settings, whether more is needed there or not. The units of the hidden layer react
-# to some settings more than to others. If we change their weights instead, the harm may be
-# smaller.
-#
-# Many steps of these weights correct our prediction. Which one do we want? Each other
-# setting has a table of its own. As far as that table knows, the fuel there changes by the
-# sum of rate times step over all weights. You may know from school that for two arrows such
-# a sum is length times length times the cosine of the angle between them. So it is never
-# larger than the product of the two lengths, and a short step changes little at any
-# setting. We look for the shortest one.
-#
 # A block for each parameter
 # --------------------------
 #
-# For that we have to know how fast each weight moves heat and fuel at our setting. This is
-# a Jacobian. ``jacrev`` differentiates with respect to the first argument, here the
-# dictionary of weights. It returns a dictionary, too, with a piece of the table, called a
-# *block*, for each parameter:
+# ``jacrev`` differentiates with respect to the first argument, here the dictionary of
+# weights. It returns a dictionary, too, with a piece of the Jacobian, called a *block*,
+# for each parameter:
 
 blocks = jacrev(network)(weights, x)
 for name, block in blocks.items():
@@ -97,10 +68,9 @@ for name, block in blocks.items():
 # %%
 # The number in a name is the position in ``Sequential``: 0 is the hidden layer and 2 the
 # last one. (SiLU, at position 1, has no parameters.) The shape of a block is
-# ``y.shape + parameter.shape``, as in :ref:`tensors-in-tensors-out`. First comes the
-# prediction, heat or fuel, and then the place in the parameter. For example,
-# ``blocks["0.weight"][1]`` says how fast the fuel reacts to each of the nine hidden
-# weights.
+# ``y.shape + parameter.shape``: first the prediction, heat or fuel, and then the place in
+# the parameter. For example, ``blocks["0.weight"][1]`` says how fast the fuel reacts to
+# each of the nine hidden weights.
 #
 # .. dropdown:: The block of a single layer, with a pencil
 #
@@ -124,11 +94,71 @@ of_weight = jacrev(one_layer)(torch.ones(2, 3))
 of_weight[1]
 
 # %%
-# The step that corrects the fuel
-# -------------------------------
+# A shorter line that is wrong
+# ----------------------------
 #
-# Here are the rates of the nine hidden weights, with a line for each unit and its three
-# weights, one for each stove:
+# .. predict::
+#    :label: block
+#    :for: two rows of two
+#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
+#          on the argument.;
+#       ones: Each prediction has a bias of its own, so not even with functional_call are
+#          there ones everywhere.
+#
+#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
+#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
+#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
+#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
+
+print(torch.equal(net(x), network(weights, x)))
+short = jacrev(lambda weights: net(x))(weights)
+print("block:", short["2.bias"].tolist())
+
+# %%
+# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the module
+# and not the argument, so the result does not depend on the argument. If such a Jacobian
+# is zero everywhere, look for a missing ``functional_call``. If a single block is zero,
+# look for a misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores
+# unless you pass ``strict=True``.
+#
+# A quick repair, and its harm
+# ----------------------------
+#
+# Now to the wrong prediction. The quick repair is to raise one number. The last layer adds
+# a bias to the fuel, and we raise this bias by what is missing. How much harm does that
+# do? ``measured`` holds the heat and the fuel that the house really had at the hundred
+# settings. We measure the harm as an error: by how much are the predictions at these
+# settings wrong, on average?
+
+
+def error(weights):
+    return (network(weights, settings) - measured).abs().mean(0)
+
+
+missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
+quick = {**weights, "2.bias": weights["2.bias"] + missing}
+for name, w in {"before": weights, "bias": quick}.items():
+    heat, fuel = error(w)
+    print(f"{name}: error of the heat {heat:.3f}, of the fuel {fuel:.3f}")
+
+# %%
+# It adds 0.12 to the average error of the fuel. The bias raises the fuel by the same
+# amount at all settings, whether more is needed there or not. The units of the hidden
+# layer react to some settings more than to others. If we change their weights instead, the
+# harm may be smaller.
+#
+# The shortest step that corrects the fuel
+# ----------------------------------------
+#
+# Many steps of the nine hidden weights correct our prediction. We look for the shortest,
+# and there is a reason for it. Take the prediction at any other setting. It has a row of
+# rates of its own, and as far as this row knows, the step changes it by the sum of rate
+# times step over all weights. You may know from school that for two arrows such a sum is
+# length times length times the cosine of the angle between them. So it is never larger
+# than the product of the two lengths. A short step changes little, at every setting.
+#
+# Here are the rates of the nine hidden weights at our setting, with a line for each unit
+# and its three weights, one for each stove:
 
 heat, fuel = blocks["0.weight"].round(decimals=2).numpy()
 for unit in range(3):
@@ -139,9 +169,10 @@ for unit in range(3):
 # first, and the third is three times the first, up to rounding, because the stoves are at
 # 1, 2 and 3, and each weight is multiplied by a setting.)
 #
-# We flatten the block into a table like that of the stoves, with two rows, and with nine
-# columns for the weights. ``pinv`` finds the shortest step, in all nine weights together,
-# that hits both targets as far as the table knows.
+# We flatten the block into a table with two rows, for heat and fuel, and with nine columns
+# for the weights. ``pinv`` finds the shortest step, in all nine weights together, that
+# hits both targets as far as the table knows. It is the step of :ref:`hitting-targets`,
+# with weights in the place of stoves.
 #
 # .. predict::
 #    :expects: signs
@@ -225,10 +256,10 @@ for name, w in {"before": weights, "bias": quick, "step": changed_by(step)}.item
 # -------------------------
 #
 # Can we do better? The shortest step does not know which settings matter to us. But we do
-# know a hundred of them. So, of all steps that hit both targets, let us take the one whose
-# changes at the hundred settings have the smallest sum of squares, as far as the tables
-# know. ``others`` holds the two rows of each setting. A formula like that of ``pinv`` finds
-# this step. It measures a step by what it does to the others, and not by its length:
+# know a hundred of them. So we measure a step by what it does at these settings, as far as
+# their tables know, and no longer by its length. We take the step that hits both targets
+# and has the smallest sum of squared changes. ``others`` holds the two rows of each
+# setting, and a formula like that of ``pinv`` finds the step:
 
 others = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
 others = others.reshape(200, 9)  # heat and fuel at a hundred settings, nine weights
@@ -292,11 +323,11 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # Which predictions will move?
 # ----------------------------
 #
-# We can also say beforehand which other predictions the step will move, if we have the
-# block of each setting. As in :ref:`one-jacobian-per-sample`, ``vmap`` takes the function
-# of one sample through a batch. Here the function has two arguments, and only ``X`` has a
-# dimension for the samples. ``in_dims`` says so, with ``None`` for the weights, which all
-# samples share, and 0 for the first dimension of ``X``:
+# We can also say beforehand which other predictions the step will move. For that we take
+# the block of each setting. As in :ref:`one-jacobian-per-sample`, ``vmap`` takes the
+# function of one sample through a batch. Here the function has two arguments, and only
+# ``X`` has a dimension for the samples. ``in_dims`` says so, with ``None`` for the
+# weights, which all samples share, and 0 for the first dimension of ``X``:
 
 X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [3, 1, 1], [0, 0, 1]])
 each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
@@ -311,33 +342,6 @@ print("fuel, network:   ", by_network[:, 1].round(decimals=2))
 # The four samples come first, and then the block of each. The first sample is the setting
 # that we correct. Where all stoves are at 2, the step moves the fuel nearly as much. With
 # only the last stove at 1, it hardly moves the fuel.
-#
-# A shorter line that is wrong
-# ----------------------------
-#
-# .. predict::
-#    :label: block
-#    :for: two rows of two
-#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
-#          on the argument.;
-#       ones: Each prediction has a bias of its own, so not even with functional_call are
-#          there ones everywhere.
-#
-#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
-#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
-#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
-#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
-
-print(torch.equal(net(x), network(weights, x)))
-short = jacrev(lambda weights: net(x))(weights)
-print("block:", short["2.bias"].tolist())
-
-# %%
-# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the
-# module and not the argument, so the result does not depend on the argument. If such a
-# Jacobian is zero everywhere, look for a missing ``functional_call``. If a single block is
-# zero, look for a misspelt name, such as ``"2.bais"``, which ``functional_call`` ignores
-# unless you pass ``strict=True``.
 #
 # .. admonition:: Remember
 #
@@ -440,14 +444,14 @@ torch.testing.assert_close(pushed, missing, atol=1e-3, rtol=0)
 every = {name: w + of_all[name] for name, w in weights.items()}
 torch.testing.assert_close(network(every, x)[1], torch.tensor(14.0), atol=0.01, rtol=0)
 
-misspelt = {**weights, "2.bais": weights["2.bias"]}
-ignored = lambda w: functional_call(net, {**misspelt, "2.bais": w}, (x,))
+misspelled = {**weights, "2.bais": weights["2.bias"]}
+ignored = lambda w: functional_call(net, {**misspelled, "2.bais": w}, (x,))
 assert not jacrev(ignored)(weights["2.bias"]).any()
 left_out = {name: w for name, w in weights.items() if name != "2.bias"}
 strictly = lambda w: functional_call(net, w, (x,), strict=True)
 assert torch.equal(strictly(weights), network(weights, x))
 refused = 0
-for wrong in (misspelt, left_out):
+for wrong in (misspelled, left_out):
     try:
         strictly(wrong)
     except RuntimeError:
