@@ -4,16 +4,18 @@ r"""
 The chain rule is a product of Jacobians
 ========================================
 
-Nobody wants to set three stoves by hand, so we install a thermostat. It has two dials,
-and the dials move the stoves. What we want to know now is how heat and fuel react to the
-*dials*. One table says how the house reacts to the stoves, another how the stoves react
-to the dials. This page puts the two together.
+A network is a chain of layers, and each layer has a :term:`Jacobian`, a table of rates
+with a row for each of its outputs and a column for each of its inputs. How do you get the
+Jacobian of the whole chain? You multiply, with the last step on the left. This page shows
+why, with two steps that are small enough for a pencil. A thermostat with two dials moves
+three stoves, and the stoves heat a house. How do heat and fuel react to the *dials*?
 """
 
 # %%
 # Let the dials be ``t``. The first stove gets the setting of the first dial. The second
 # stove gets the sum of both dials, and the third gets three times the second dial. With
-# both dials at 1, the stoves are at 1, 2 and 3, where we have had them all along:
+# both dials at 1, the stoves are at 1, 2 and 3. The heat is the sum of these settings, and
+# the fuel is the sum of their squares:
 
 import torch
 
@@ -31,9 +33,8 @@ x = thermostat(t)
 x
 
 # %%
-# Each of the two steps has a table, its :term:`Jacobian`. The thermostat has three
-# outputs, the stoves, and two inputs, the dials. The house has two outputs, heat and
-# fuel, and three inputs:
+# Each of the two steps has a Jacobian. The thermostat has three outputs, the stoves, and
+# two inputs, the dials. The house has two outputs, heat and fuel, and three inputs:
 
 jacobian = torch.autograd.functional.jacobian
 J_thermostat = jacobian(thermostat, t)
@@ -102,11 +103,12 @@ J_thermostat @ J_house
 # Prices travel through the product from the left
 # -----------------------------------------------
 #
-# We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each dial
-# earn? Now there are three things to multiply: ``v @ J_house @ J_thermostat``. We start on
-# the left. The first product, ``v @ J_house``, gives what each stove earns, the
-# ``[8, 6, 4]`` that we know from part 1. We can use it as the next ``v``, the prices for
-# the outputs of the thermostat.
+# Suppose that a unit of heat is worth 10 to us and a unit of fuel costs 1. Then ``v``, the
+# price of each output, is ``[10, -1]``. What does each dial earn? That is a
+# :term:`vector-Jacobian product` with the table of the whole,
+# ``v @ J_house @ J_thermostat``. We start on the left. ``v @ J_house`` gives what each
+# stove earns, ``[8, 6, 4]``. We can use it as the next ``v``, the prices for the outputs
+# of the thermostat.
 #
 # .. predict::
 #    :value: 2
@@ -143,14 +145,14 @@ y.backward(v)
 t.grad
 
 # %%
-# A network of many layers is a longer chain of the same kind. The walk back starts with
-# ``v`` on the left and takes one step after the other. Each step takes the prices of its
-# outputs and turns them into prices of its inputs.
+# A network of many layers is a longer chain of the same kind. ``backward`` starts with
+# ``v`` on the left and walks back, one step after the other. Each step takes the prices of
+# its outputs and turns them into prices of its inputs.
 #
 # Why start on the left?
 # ----------------------
 #
-# A product of three matrices may be bracketed as we like:
+# In a product of three matrices we may begin where we like:
 #
 # .. code-block:: text
 #
@@ -362,9 +364,10 @@ for guess, gives in guesses.items():
 
 
 # %%
-# **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,
-# or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`. (At a
-# kink the chain rule may miss: :ref:`chain-rule-at-a-kink`.)
+# **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image, or
+# of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`. (Both
+# steps were smooth here. :ref:`chain-rule-at-a-kink` has what happens at a kink, such as
+# that of ``relu`` at 0.)
 #
 # .. asked: chain rule with matrices; chain rule for vector functions; multiply
 #    Jacobians; derivative of a composition; why does backward go from the end to the
