@@ -4,15 +4,16 @@ r"""
 Tensors in, tensors out
 =======================
 
-A white photo is blurred, and comes out darker. Which of its pixels have lost light? We can
-ask ``backward``, if we know what to pass to it and how to read what it returns. Until now
-``x`` and ``y`` were lists of numbers, and the :term:`Jacobian` was a table. A photo has
-rows and columns of its own. It takes two indices to name a pixel, and so the Jacobian has
-more than two indices. Which one is which? We look at a smaller case first, and then at the
-photo.
+You ask for the :term:`Jacobian` of a network on a batch of images, and PyTorch returns a
+tensor with six dimensions. Which one is which? **The shape of the Jacobian is the shape of
+y, followed by the shape of x.** You need this rule wherever inputs or outputs have rows
+and columns of their own, as a batch, an image or the weights of a layer have. For
+``backward`` it is enough to know that ``v``, with a price for each output, looks like
+``y``, and that ``x.grad`` looks like ``x``.
 """
 
 # %%
+# We begin with a case in which you can see every number, and come to an image at the end.
 # Two rooms have three stoves each, and the wall between them is thin. ``x`` has a row for
 # each room and a column for each stove. For every room we measure heat and fuel. Through
 # the wall, each room also feels half of the heat of the other one:
@@ -43,15 +44,14 @@ y
 #
 #    J[output's room, measurement, input's room, stove]
 #
-# **The shape of the Jacobian is the shape of y, followed by the shape of x**, in code
-# ``y.shape + x.shape``. That is "outputs first", as in a table, where ``(2,) + (3,)`` gave
-# ``(2, 3)``.
+# So the shape is ``y.shape + x.shape``, which is ``(2, 2, 2, 3)``. That is "outputs
+# first", as in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
 #
 # .. predict::
 #    :for: the two numbers
 #    :also: 0.5000, 0.5000, 0.5000; behind the wall count half
 #    :wrong: in its own room: This is what the stove does to heat and fuel of its own room.;
-#       half of both: Heat goes through the wall, and fuel does not: it is burnt where the
+#       half of both: Heat goes through the wall, and fuel does not: it is burned where the
 #          stove stands.;
 #       no wall: Here the heat counts in full. Half of it comes through the wall.;
 #       nothing: Half of the second room's heat comes through the wall.
@@ -82,10 +82,10 @@ J[0, 0]
 # Prices go in, and rates come out
 # --------------------------------
 #
-# ``v`` has the shape of ``y`` as always: a row for each room, with a price for its heat and
-# one for its fuel. Suppose that nobody uses the second room. A unit of heat is worth 10 in
-# the first room and nothing in the second, and a unit of fuel costs 1 in both. So ``v`` is
-# ``[[10, -1], [0, -1]]``.
+# ``backward(v)`` computes the :term:`vector-Jacobian product`. Now ``v`` has a row for
+# each room, with a price for its heat and one for its fuel, as ``y`` has. Suppose that
+# nobody uses the second room. A unit of heat is worth 10 in the first room and nothing in
+# the second, and a unit of fuel costs 1 in both. So ``v`` is ``[[10, -1], [0, -1]]``.
 #
 # .. predict::
 #    :expects: signs
@@ -168,16 +168,16 @@ pullback.live(rooms, x.detach(), v, rows=outputs, columns=stoves)
 # The blurred photo
 # -----------------
 #
-# A blur replaces each pixel by the mean of a *window* of three by three pixels around it.
-# Beyond the edge of the photo there are zeros. We take a photo of 4 by 5 pixels. Its
-# Jacobian has the shape of the result followed by the shape of the photo. ``J_blur[1, 1]``
-# says how one blurred pixel, in row 1 and column 1, reacts to each pixel of the original.
-# (``avg_pool2d`` wants one more dimension, for colours. ``[None]`` adds it, and ``[0]``
-# takes it away again.)
+# A white photo is blurred, and comes out darker. Which of its pixels have lost light? We
+# can ask ``backward``, once we know how the blur works. It replaces each pixel by the mean
+# of a *window* of three by three pixels around it. Beyond the edge of the photo there are
+# zeros. We take a photo of 4 by 5 pixels. ``J_blur[1, 1]`` says how one blurred pixel, in
+# row 1 and column 1, reacts to each pixel of the original:
 
 
 def blur(picture):
-    return torch.nn.functional.avg_pool2d(picture[None], 3, stride=1, padding=1)[0]
+    colors = picture[None]  # avg_pool2d wants one more dimension, for colors
+    return torch.nn.functional.avg_pool2d(colors, 3, stride=1, padding=1)[0]
 
 
 picture = torch.ones(4, 5)  # a white photo
@@ -216,10 +216,9 @@ start = picture.clone().requires_grad_()
 # is lost near the edges, and most of it in the corners. The gradient has the shape of the
 # photo, and shows where.
 #
-# We have used the Jacobian only to read it. A real photo of 2000 by 1500 pixels has three
-# million of them, and a Jacobian with three million times as many entries. That would be 36
-# terabytes in float32. ``backward`` needs none of it, and what it returns is as large as
-# the photo.
+# We built the Jacobian only to read it. A real photo of 2000 by 1500 pixels has three
+# million of them, and its Jacobian would fill 36 terabytes in float32. ``backward`` does
+# without it, and what it returns is as large as the photo.
 #
 # .. dropdown:: Two words: dimension and vector
 #
@@ -252,17 +251,16 @@ start = picture.clone().requires_grad_()
 #       gradient: This is the shape of the input, which is the gradient of a single output.;
 #       table: This is the flattened table.
 #
-#    A batch of 32 colour images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes
-#    into a network that returns scores of shape ``(32, 10)``. What is the shape of the
-#    Jacobian, and how many entries does it have? If the network treats each image by
-#    itself, how many of them can be different from zero?
+#    A batch of 32 color images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes into
+#    a network that returns scores of shape ``(32, 10)``. What is the shape of the
+#    Jacobian, and how many entries does it have?
 #
 # .. dropdown:: Answer
 #
-#    The shape is ``(32, 10, 32, 3, 28, 28)``, which makes 24,084,480 entries. The ten
-#    scores of an image can depend on the :math:`3\cdot28\cdot28=2352` pixels of the same
-#    image only. That leaves 23,520 entries for each of 32 images, or 752,640, which is
-#    one in 32. :ref:`one-jacobian-per-sample` is about this case.
+#    The shape is ``(32, 10, 32, 3, 28, 28)``: first the image and the score of an output,
+#    then the image, color, row and column of an input. This makes 24,084,480 entries. If
+#    the network treats each image by itself, only one in 32 of them can be different from
+#    zero, and :ref:`one-jacobian-per-sample` is about this case.
 
 torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 
