@@ -4,15 +4,21 @@ r"""
 The whole Jacobian in one call
 ==============================
 
-With a ``v`` we get one weighted sum of the rows of a table. When you want each entry by
-itself, you need the whole :term:`Jacobian`. PyTorch has two functions for it,
-``torch.func.jacrev`` and ``torch.func.jacfwd``, and both return the same table. But for
-some functions one of the two does a thousand times as much work as the other. Which of them
-do you call?
+You want the whole :term:`Jacobian`, our table of rates, with a row for each output and a
+column for each input. Call ``jacrev(f)(x)`` if ``f`` has fewer outputs than inputs, and
+``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in ``torch.func``, and apart
+from a few rare operations both return the same table. But for some functions one of them
+does a thousand times as much work as the other. This page shows where that comes from.
 """
 
 # %%
-# Here is ``jacrev`` for our house, with its two outputs and three inputs:
+# You do not need the whole table for training. The loss is a single number, so its table
+# has a single row, and that is the gradient. You need the table to see what each input
+# does to each output, to hit several targets at once, or to say how far off computed
+# numbers are, as on the next pages.
+#
+# Our house has three inputs, the settings of its stoves. It has two outputs, heat, the sum
+# of the settings, and fuel, the sum of their squares. So we call ``jacrev``:
 
 import torch
 from torch.func import jacfwd, jacrev
@@ -27,21 +33,23 @@ table = jacrev(house)(x)
 table
 
 # %%
-# ``jacrev(house)`` is a new function, which takes what ``house`` takes and returns the
-# Jacobian. The second pair of brackets calls it at our settings.
+# ``jacrev(house)`` is a new function. It takes what ``house`` takes and returns the
+# Jacobian. ``(x)`` calls it at our settings.
 #
 # .. dropdown:: And ``torch.autograd.functional.jacobian``?
 #
-#    It is the older way to the same table, and we have called it until now. The functions
-#    of ``torch.func`` can be put inside one another. We shall need that for the samples of
-#    a batch (:ref:`one-jacobian-per-sample`), and so we call these from here on.
+#    It is the older way to the same table, and the pages before this one have called it. A
+#    function like ``jacrev(house)`` can be put inside another function of ``torch.func``,
+#    and for the samples of a batch we need that (:ref:`one-jacobian-per-sample`). So we
+#    call ``jacrev`` and ``jacfwd`` from here on.
 #
-# Row by row
-# ----------
+# A walk back for each row
+# ------------------------
 #
-# How does ``jacrev`` compute the table? One row is easy: it takes a ``v`` with a single 1.
-# Can we get both rows at once? ``torch.autograd.grad`` takes not only one output, but also
-# a *list* of outputs.
+# How does ``jacrev`` compute the table? A single row takes one walk back, a call of
+# ``backward``, with a 1 for that output in ``v`` and 0 for the others. Can one walk bring
+# both rows? ``torch.autograd.grad`` takes not only one output, but also a *list* of
+# outputs.
 #
 # .. predict::
 #    :for: what it returns
@@ -62,13 +70,15 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 
 # %%
 # It is a single row, and neither that of the heat nor that of the fuel. 3, 5 and 7 are the
-# *sums* of the two rows. A walk back adds up everything that arrives at the stoves, however
-# many outputs it started from, and without a ``v`` each output in the list counts 1.
+# *sums* of the two rows. A walk back adds up everything that arrives at the stoves,
+# however many outputs it started from, and without a ``v`` each output in the list counts
+# 1.
 #
 # So two separate rows take two walks back. From here on we count these walks, because they
-# are what a Jacobian costs. We call one of them a **pull**: it carries one ``v`` back
-# through the whole function, from the outputs to the inputs. (Mathematicians say
-# :term:`pullback`.) A loop with a pull for each row of ``torch.eye(2)`` builds the table:
+# are what a Jacobian costs. We call one of them a **pull**: it carries a ``v``, with a
+# price for each output, back through the whole function to the inputs, and returns
+# ``v @ J``, the :term:`vector-Jacobian product`. A loop with a pull for each row of
+# ``torch.eye(2)`` builds the table:
 
 y = house(leaf)
 rows = []
@@ -78,8 +88,8 @@ print("pulls:", len(rows), " same table:", torch.equal(torch.stack(rows), table)
 
 # %%
 # ``jacrev`` takes the same two pulls, but side by side. That is usually much faster than
-# the loop (:ref:`ways-measured`), and takes more memory. The *rev* in its name stands for
-# :term:`reverse mode`, the direction from the outputs back to the inputs.
+# the loop, and takes more memory. The *rev* in its name stands for :term:`reverse mode`,
+# the direction from the outputs back to the inputs.
 #
 # Three dials and five thousand rooms
 # -----------------------------------
@@ -109,17 +119,16 @@ print("as jacfwd says: ", torch.allclose(by_turning, by_jacfwd, atol=0.01))
 
 # %%
 # Three are enough. Turn one dial a little, and watch how fast each of the 5000 rooms gets
-# warmer. These rates are a whole column of the table, as you know from
-# :ref:`reading-a-jacobian`, and there are only three columns.
+# warmer. These rates are a whole column of the table, and there are only three columns.
 #
-# ``jacfwd``, the sister of ``jacrev``, works in this way, but with exact rates and not with
-# small turns. It sends a change of one dial through the function, from the dials to the
-# rooms. This direction is called :term:`forward mode`. One such change of the inputs that
-# goes forward through the whole function is a **push**. The next page does one by hand
-# (:ref:`pushing-forward`).
+# ``jacfwd`` works in this way, but with exact rates in the place of small turns. It sends
+# a change of one dial through the function, from the dials to the rooms. This direction is
+# called :term:`forward mode`. One such change ``u`` of the inputs that goes forward
+# through the whole function is a **push**, and what arrives is ``J @ u``, the
+# :term:`Jacobian-vector product`. The next page does one by hand.
 #
-# The picture shows a smaller system, with 3 dials and 12 rooms. Each stripe of the table is
-# one pull or one push. (The picture calls both of them *products*.)
+# The picture shows a smaller system, with 3 dials and 12 rooms. Each stripe of the table
+# is one product, of ``J`` with a ``v`` at the left and with a ``u`` at the right:
 
 import pullback
 
@@ -129,15 +138,14 @@ pullback.draw.cost((12, 3))
 # Which call?
 # -----------
 #
-# Both build the same table, ``jacrev`` from a pull for each row, and ``jacfwd`` from a push
-# for each column. So you count rows and columns:
+# Both build the same table, ``jacrev`` from a pull for each row, and ``jacfwd`` from a
+# push for each column. So you count rows and columns, and call the one that has fewer to
+# take.
 #
-# **Call** ``jacrev`` **if your function has fewer outputs than inputs, and** ``jacfwd``
-# **if it has fewer inputs.**
-#
-# For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with 10
-# pulls instead of 784 pushes. If the two numbers are close, as they are for our house, it
-# makes little difference.
+# For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with
+# 10 pulls instead of 784 pushes. For the heating it is ``jacfwd``, with 3 pushes instead
+# of 5000 pulls. If the two numbers are close, as they are for our house, it makes little
+# difference.
 #
 # Below you can count for yourself. Press *one-hot* until you have seen each entry of the
 # house's table in the result. How many presses does it take with ``v``, which is pulled
@@ -170,21 +178,6 @@ in_parts = jacrev(house, chunk_size=1)(x)
 (from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
 chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
-
-# %%
-# .. dropdown:: A case in which the two do not agree
-#
-#    PyTorch has two rules for each operation, one for the way back and one for the way
-#    forward. For a handful of operations one of them is wrong or missing. Below is such a
-#    case: ``scatter_reduce`` multiplies the first two numbers, so the first row should be
-#    ``[2, 1, 0]``. If you use a rare operation, compare its table once with that of
-#    ``functional.jacobian``. :ref:`where-jacrev-and-jacfwd-differ` has the operations that
-#    we know of.
-
-groups = torch.tensor([0, 0, 1])
-multiply = lambda x: torch.ones(2).scatter_reduce(0, groups, x, "prod")
-print("jacrev:", jacrev(multiply)(x)[0])
-print("jacfwd:", jacfwd(multiply)(x)[0])
 
 # %%
 # .. admonition:: Remember
@@ -253,7 +246,6 @@ torch.testing.assert_close(torch.stack(columns, dim=1), by_jacfwd)
 torch.testing.assert_close(by_turning, by_jacfwd, atol=0.01, rtol=0)
 by_rows = jacrev(heating, chunk_size=500)(dials)
 torch.testing.assert_close(by_jacfwd, by_rows)
-assert jacrev(multiply)(x)[0].tolist() == [2, 1, 0] == functional(multiply, x)[0].tolist()
 
 by_hand = [[1, 0], [0, 1], [1, 1], [3, 2]]
 for way in (jacrev, jacfwd):
@@ -281,8 +273,10 @@ for guess, gives in guesses.items():
 
 
 # %%
-# **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done
-# with a push. (:ref:`jacobian-at-once` has more about the two calls.)
+# **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be
+# done with a push. (:ref:`jacobian-at-once` has more about the two calls,
+# :ref:`ways-measured` their times, and :ref:`where-jacrev-and-jacfwd-differ` the few
+# operations for which their results are not the same.)
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
