@@ -4,22 +4,22 @@ r"""
 A Jacobian with many zeros, from fewer pushes
 =============================================
 
-A program simulates a building, a long corridor of a thousand rooms, and takes a minute for
-one push through it. At which temperatures does the corridor settle? Newton's method can
-find them (it moved our stoves in :ref:`hitting-targets`). As we wrote it, it takes the
-whole :term:`Jacobian` at every step, which is a thousand pushes, or most of a day. But
-nearly all of the table is zero, because a room reacts only to itself and to its two
-neighbours. Can we do with fewer pushes, if we know where the zeros are? We try it in a
-model of the corridor that is small enough to see every number.
+A program simulates a long corridor of a thousand rooms. Each room reacts only to itself
+and to its two neighbors, so nearly all of the :term:`Jacobian`, the table of rates, is
+zero. It is *sparse*. ``jacfwd`` takes a thousand pushes for it, because each push, a
+:term:`Jacobian-vector product` ``J @ u``, brings one column. With a minute for a push,
+that is most of a day. If you know where the zeros are, one push can bring many columns,
+and ``pullback.sparsity`` finds out which. We use it to ask at which temperatures the
+corridor settles.
 """
 
 # %%
-# Let us begin with six rooms, so that we can see the table. ``T`` holds their
-# temperatures, and the function says how fast each room warms up. Let us call this its
-# *warming*. A room gains heat from its two neighbours: the temperature of the room on its
-# left, and twice the temperature of the room on its right, because a draught comes from
-# there. It loses the square of its own temperature. Outside, beyond both ends of the
-# corridor, the temperature is 0:
+# We begin with six rooms, so that we can see the table. ``T`` holds their temperatures,
+# and the function says how fast each room warms up. We call this its *warming*. A room
+# gains heat from its two neighbors: the temperature of the room on its left, and twice the
+# temperature of the room on its right, because there is a draft from there. It loses the
+# square of its own temperature. Outside, beyond both ends of the corridor, the temperature
+# is 0:
 
 import torch
 
@@ -35,8 +35,8 @@ J = torch.func.jacrev(corridor)(T)
 J
 
 # %%
-# Each row has at most three numbers that are not zero: 1 for the left neighbour, minus
-# twice the temperature for the room itself, and 2 for the right neighbour. A table with
+# Each row has at most three numbers that are not zero: 1 for the left neighbor, minus
+# twice the temperature for the room itself, and 2 for the right neighbor. A table with
 # three such diagonals is called *tridiagonal*. Everything else is zero, whatever the
 # temperatures are, because the formula of a room does not contain the others. Let us call
 # a place of the table *filled* if it can hold something else than zero.
@@ -44,15 +44,15 @@ J
 # Two columns in one push
 # -----------------------
 #
-# From :ref:`pushing-forward` you know that a push with a single 1 in ``u`` gives one
-# column. Column 0 is filled in rows 0 and 1 only. Column 3 is filled in rows 2, 3 and 4.
-# There is no row in which both are filled. We say that the two columns do not *meet*. This
-# is the whole idea: columns that do not meet can be pushed *together*.
+# A push with a single 1 in ``u`` gives one column. Column 0 is filled in rows 0 and 1
+# only. Column 3 is filled in rows 2, 3 and 4. There is no row in which both are filled. We
+# say that the two columns do not *meet*. This is the whole idea: columns that do not meet
+# can be pushed *together*.
 #
 # .. predict::
 #    :for: six numbers
 #    :wrong: two rows: These are rows 0 and 3. A push adds up columns: a room gives 1 to its
-#          neighbour on the right and 2 to the one on the left.;
+#          neighbor on the right and 2 to the one on the left.;
 #       first column: This is column 0 alone. u has a 1 for room 3 as well.;
 #       fourth column: This is column 3 alone. u has a 1 for room 0 as well.;
 #       what goes in: This is u. The push brings what it does to the warming of the rooms.
@@ -90,23 +90,23 @@ print("pushes:", long_plan.n_colors)
 # %%
 # Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
 # columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
-# it takes three pushes as well. Let us give a *colour* to each of these groups, so that
-# columns of the same colour do not meet. ``pullback.sparsity`` has found the filled places
-# and the colours (``mode="forward"`` says that it is to push). Here is the table of our six
-# rooms in its three colours, and beside it what the three pushes bring. The two columns of
-# a colour are squeezed into one, and no two of their filled places land on each other:
+# it takes three pushes as well. Let us give a *color* to each of these groups, so that
+# columns of the same color do not meet. ``pullback.sparsity`` has found the filled places
+# and the colors (``mode="forward"`` says that it is to push). Here is the table of our six
+# rooms in its three colors, and beside it what the three pushes bring. The two columns of
+# a color are squeezed into one, and no two of their filled places land on each other:
 
 plan = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(plan)
 
 # %%
-# We can do this by hand. Rooms have the same colour if their numbers leave the same
-# remainder when they are divided by 3. For each colour we take one push, with a 1 in ``u``
-# for every column of that colour:
+# We can do this by hand. Rooms have the same color if their numbers leave the same
+# remainder when they are divided by 3. For each color we take one push, with a 1 in ``u``
+# for every column of that color:
 
-colour = torch.arange(6) % 3
+color = torch.arange(6) % 3
 for c in range(3):
-    u = (colour == c).float()
+    u = (color == c).float()
     print(f"rooms {c} and {c + 3}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
@@ -119,14 +119,14 @@ for c in range(3):
 
 def from_pushes(T):
     n = len(T)
-    colour = torch.arange(n) % 3
-    groups = [(colour == c).to(T) for c in range(3)]  # in the dtype of T
+    color = torch.arange(n) % 3
+    groups = [(color == c).to(T) for c in range(3)]  # in the dtype of T
     pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in groups])
     table = T.new_zeros(n, n)
     for i in range(n):
         for j in (i - 1, i, i + 1):  # the filled places of row i
-            if 0 <= j < n:  # the first room has no left neighbour, the last no right one
-                table[i, j] = pushes[colour[j], i]
+            if 0 <= j < n:  # the first room has no left neighbor, the last no right one
+                table[i, j] = pushes[color[j], i]
     return table
 
 
@@ -136,11 +136,11 @@ torch.equal(from_pushes(T), J)
 # Where the corridor settles
 # --------------------------
 #
-# Now back to our question, with a model of a thousand rooms. The corridor rests where the
-# warming of every room is zero. So our target is a warming of zero, and what is missing is
-# zero minus the warming that we have. We solve ``table @ step = missing``. The table is
-# square here, and ``solve`` finds the step without ``pinv``. We start with all rooms at 5,
-# and each table comes from three pushes:
+# Now to a thousand rooms. The corridor rests where the warming of every room is zero. So
+# our target is a warming of zero, and what is missing is zero minus the warming that we
+# have. Newton's method solves ``table @ step = missing``, takes the step, and repeats
+# (:ref:`hitting-targets`). The table is square here, and ``solve`` finds the step without
+# ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
@@ -156,7 +156,7 @@ print("right end:", warm[-4:])
 # %%
 # After five steps the warming is zero everywhere, up to rounding. In the middle of the
 # corridor the rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses
-# :math:`3^2`. Towards both ends it gets colder, and coldest at the right, where the draught
+# :math:`3^2`. Toward both ends it gets colder, and coldest at the right, where the draft
 # comes in from outside.
 #
 # Each step took three pushes instead of a thousand. In the simulation at the top of the
@@ -164,7 +164,7 @@ print("right end:", warm[-4:])
 # how much is saved.) As always with Newton's method, where it goes depends on the start.
 # All rooms at 0 would rest as well, and from a start with all rooms at 1 it goes astray.
 #
-# Too few colours
+# Too few colors
 # ---------------
 #
 # .. predict::
@@ -177,7 +177,7 @@ print("right end:", warm[-4:])
 #       own: This is room 1 itself, which is in the other push.;
 #       whole row: This is the sum of the whole row. Room 1 itself is in the other push.
 #
-#    What if we try with two colours, every other room? The push of the first colour has a
+#    What if we try with two colors, every other room? The push of the first color has a
 #    1 for the rooms 0, 2 and 4. Row 1 of the table is ``[1, -4, 2, 0, 0, 0]``. Which number
 #    stands in place 1 of this push?
 
@@ -200,22 +200,22 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # too.)
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
-print("colours:", plan.n_colors)
+print("colors:", plan.n_colors)
 sparse = plan.jacobian(corridor, T)
 print("filled places:", sparse.values().numel())
 torch.equal(sparse.to_dense(), J)
 
 # %%
-# .. dropdown:: Colours for a pattern of your own
+# .. dropdown:: Colors for a pattern of your own
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
 #    ``True`` wherever a place is filled. Then go through the columns from left to right,
-#    and give each column the first colour that is not yet used by a column it meets. (This
-#    may take more colours than necessary, but the numbers can always be told apart.) For
+#    and give each column the first color that is not yet used by a column it meets. (This
+#    may take more colors than necessary, but the numbers can always be told apart.) For
 #    the corridor it finds our three:
 
 
-def colours(pattern):
+def colors(pattern):
     shared = pattern.T.float() @ pattern.float()  # in how many rows do j and k meet?
     meet = (shared > 0).tolist()
     found = []
@@ -226,10 +226,10 @@ def colours(pattern):
 
 
 pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off the diagonal
-colours(pattern)
+colors(pattern)
 
 # %%
-# Below are the six rooms, and ``u`` pushes the columns of one colour together. Which other
+# Below are the six rooms, and ``u`` pushes the columns of one color together. Which other
 # ``u`` with two ones lets you read off both columns? And move a temperature: which numbers
 # of the table change?
 
@@ -242,37 +242,37 @@ pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns
 #    Two rooms that are at least three apart, such as 0 and 3, 0 and 4, or 1 and 5. Of the
 #    table only one number changes, on the diagonal: it is minus twice the temperature of
 #    the room that you moved. The ones and twos beside the diagonal stay, since a room takes
-#    a fixed share from its neighbours, and the zeros stay wherever you move.
+#    a fixed share from its neighbors, and the zeros stay wherever you move.
 #
 # .. admonition:: Remember
 #
 #    - Columns that do not meet in any row can share one push, and their numbers can be
 #      told apart afterwards: the column tells which push, the row the place in it.
 #    - A tridiagonal Jacobian takes at most three pushes, however large it is.
-#    - To colour a pattern, give each column the first colour that is not yet used by a
+#    - To color a pattern, give each column the first color that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
-#      colours.
-#    - With too few colours, or with a pattern that lacks a filled place, some of the
+#      colors.
+#    - With too few colors, or with a pattern that lacks a filled place, some of the
 #      numbers can be sums of several others, and you cannot see it in the result.
 #
 # .. predict:: Try it
-#    :label: colours
-#    :for: the number of colours
+#    :label: colors
+#    :for: the number of colors
 #    :wrong: corridor: Three were enough in the corridor. In the ring they would have to
 #          repeat every three rooms, and seven is not a multiple of three.;
-#       every room: A colour for each room is always enough. Rooms that are far enough apart
+#       every room: A color for each room is always enough. Rooms that are far enough apart
 #          can share one.;
-#       two: Three neighbours meet in a row, so they need three already.
+#       two: Three neighbors meet in a row, so they need three already.
 #
 #    The corridor becomes a ring of *seven* rooms: the first room and the last are
-#    neighbours. How many colours do you need now, so that columns of the same colour never
+#    neighbors. How many colors do you need now, so that columns of the same color never
 #    meet? (Look at the first row and at the last.)
 #
 # .. dropdown:: Answer
 #
-#    Three are not enough. Any three neighbours need three different colours, because
-#    they meet in a row. With only three, the colours would have to repeat every
-#    three rooms, and seven is not a multiple of three. With a fourth colour for one of
+#    Three are not enough. Any three neighbors need three different colors, because
+#    they meet in a row. With only three, the colors would have to repeat every
+#    three rooms, and seven is not a multiple of three. With a fourth color for one of
 #    the rooms it works.
 
 
@@ -281,7 +281,7 @@ def around(T):
 
 
 plan_of_ring = pullback.sparsity(around, torch.ones(7), mode="forward")
-print("colours:", plan_of_ring.n_colors)
+print("colors:", plan_of_ring.n_colors)
 pullback.draw.compression(plan_of_ring)
 
 # %%
@@ -289,7 +289,7 @@ pullback.draw.compression(plan_of_ring)
 #
 #    The table is compared with its formula, and what came from three pushes with the
 #    table. The same has to hold for the whole of a longer corridor. With two
-#    colours it must fail. The corridor is also left to itself for a while, starting warm,
+#    colors it must fail. The corridor is also left to itself for a while, starting warm,
 #    and has to come to rest where Newton's method has found.
 
 formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1)
@@ -297,9 +297,9 @@ assert torch.equal(J, formula)
 assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(from_pushes(T), formula)
 assert torch.equal(from_pushes(T.double()), formula.double())
-assert colours(pattern).tolist() == colour.tolist() == [0, 1, 2, 0, 1, 2]
+assert colors(pattern).tolist() == color.tolist() == [0, 1, 2, 0, 1, 2]
 wide = torch.ones(1000, 1000, dtype=torch.bool).triu(-1).tril(1)
-assert colours(wide).tolist() == [j % 3 for j in range(1000)]
+assert colors(wide).tolist() == [j % 3 for j in range(1000)]
 at_rest = torch.full((1000,), 5.0)
 for _ in range(2000):
     at_rest = at_rest + 0.05 * corridor(at_rest)
@@ -340,7 +340,7 @@ def ring(n):
     return around @ (torch.arange(n) % 3 == torch.arange(3)[:, None]).float().T
 
 
-assert ring(6).max() == 1  # no row meets a colour twice
+assert ring(6).max() == 1  # no row meets a color twice
 assert ring(7).max() == 2
 
 
@@ -351,7 +351,7 @@ def enough(number, n):
 
 
 pattern_of_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
-assert colours(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
+assert colors(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
 assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
 
 guesses = {  # wrong ones, of which the boxes above say what they are
