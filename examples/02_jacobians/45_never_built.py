@@ -4,12 +4,13 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-Training runs out of memory, and you wonder what fills it. Is it the :term:`Jacobian`? Take
-a linear layer with a thousand inputs and a thousand outputs, which is nothing unusual. For
-a batch of 64 samples, its Jacobian with respect to its weights would fill 256 gigabytes in
-float32. Your laptop has trained such layers, so ``backward`` cannot have built that table.
-This page shows what it computes instead, how much work that is, and what it really keeps
-in memory.
+Training runs out of memory, and you wonder what fills it. Is it the :term:`Jacobian`, the
+table of the rates of all outputs with respect to all weights? It is not. For a linear
+layer with a thousand inputs and a thousand outputs, and a batch of 64 samples, that table
+would fill 256 gigabytes in float32, and your laptop has trained such layers. ``backward``
+computes the product of ``v`` and the Jacobian, the :term:`vector-Jacobian product`, with a
+rule for each operation that never writes the table down. This page shows the rules, how
+much work they are, and what PyTorch really keeps in memory.
 """
 
 # %%
@@ -31,14 +32,15 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 # The table would have 64,000 rows, one for each number of ``Y``, and a million columns, and
 # each entry takes four bytes. ``backward`` took a moment, and what it left is 64,000 times
 # smaller. The gradient has the size of a single row, and the table has a row for each
-# output. If you do want the table, ask ``jacrev`` for it, and pay for the memory
-# (:ref:`the-whole-jacobian`).
+# output.
 #
 # The rule of a linear layer
 # --------------------------
 #
-# How can we get the product without the table? We take a small layer with three samples,
-# and let ``V`` hold the prices of its outputs:
+# How can we get the product without the table? We take a small layer with three samples.
+# ``V`` stands for ``v``, and holds a price for each output. In training this is the
+# gradient of the loss with respect to ``Y``, which arrives from the layers after this
+# one:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
@@ -47,20 +49,19 @@ V = torch.tensor([[1.0, 0.0], [0.0, 5.0], [2.0, 1.0]])
 W.grad
 
 # %%
-# Take the last entry, which is 6. It belongs to the weight :math:`W_{11}`. This weight is
-# used once for each sample. It helps to make the second output, where it is multiplied by
-# the second input. In the three samples the second inputs are 2, 1 and 1, and the second
-# outputs have the prices 0, 5 and 1. So the weight earns
-# :math:`0\cdot2+5\cdot1+1\cdot1=6`.
+# Take the last entry, which is 6. It belongs to the weight :math:`W_{11}`, which connects
+# the second input with the second output. In the three samples the second inputs are 2, 1
+# and 1. These are the rates at which the weight moves the second outputs, whose prices are
+# 0, 5 and 1. So its gradient is :math:`0\cdot2+5\cdot1+1\cdot1=6`.
 #
-# The other weights earn in the same way. Output ``i`` of sample ``b`` is
+# It is the same for the other weights. Output ``i`` of sample ``b`` is
 #
 # .. math::
 #
 #    Y_{bi}=\sum_j W_{ij}X_{bj},
 #
-# so the weight :math:`W_{ij}` is multiplied by :math:`X_{bj}` there, and earns
-# :math:`V_{bi}X_{bj}`. From all samples together it earns
+# so the weight :math:`W_{ij}` moves it at the rate :math:`X_{bj}`, and the price of it is
+# :math:`V_{bi}`. Over all samples, the gradient of the weight is
 #
 # .. math::
 #
@@ -69,8 +70,8 @@ W.grad
 # This is what we did for :math:`W_{11}`: a *column* of ``V`` times a column of ``X``, entry
 # by entry, and added up. For all weights at once it is ``V.T @ X``.
 #
-# The input :math:`X_{bj}` is used once for each output ``i``, where it is multiplied by
-# :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of all inputs are
+# The input :math:`X_{bj}` moves each output ``i`` of its sample, at the rate
+# :math:`W_{ij}`. So its gradient is :math:`\sum_i V_{bi}W_{ij}`, and that of all inputs is
 # ``V @ W``:
 
 print(torch.equal(W.grad, V.T @ X.detach()))
@@ -80,7 +81,7 @@ print(torch.equal(X.grad, V @ W.detach()))
 # Both formulas agree with what ``backward`` computed, and no table appears in them.
 #
 # Below is the table that nobody needs, with a row for each output and a column for each
-# weight. Change the price of a single output. Which weights earn more or less then?
+# weight. Change the price of a single output. The gradient of which weights changes?
 
 import pullback
 
@@ -96,13 +97,14 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 #    Only the weights in one row of ``W``, the row that makes this output. Take ``Y[2, 1]``,
 #    the second output of the last sample. It is made with :math:`W_{10}` and
 #    :math:`W_{11}`, which are multiplied by the inputs 3 and 1. If its price rises by 1,
-#    :math:`W_{10}` earns 3 more and :math:`W_{11}` earns 1 more.
+#    the gradient of :math:`W_{10}` rises by 3 and that of :math:`W_{11}` by 1.
 #
 # The work of a walk back
 # -----------------------
 #
 # The forward pass of this layer is one product of matrices, ``X @ W.T``. PyTorch can count
-# the multiplications and additions in such products, and we let it count both directions.
+# the multiplications and additions in such products, and we let it count both directions,
+# the forward pass and the walk back of ``backward``.
 #
 # .. predict::
 #    :value: 2
