@@ -4,17 +4,21 @@ r"""
 Once more: second derivatives
 =============================
 
-The second stove goes up, the third goes down by as much, and the fuel falls. How far should
-we go? The gradient does not know. It says how fast the fuel falls where we stand, but not
-how soon it stops falling. For that we need to know how fast the *rate* changes, and so we
-have to differentiate the gradient.
+The gradient says how fast the fuel falls where we stand, but not how soon it stops
+falling. So how far should we go? For that we need to know how fast the *rate* changes, and
+so we differentiate the gradient. ``torch.autograd.grad`` with ``create_graph=True`` makes
+this possible. All second derivatives together are the :term:`Hessian`, the
+:term:`Jacobian` of the gradient. For a large network it is too large, but a product with
+it, ``H @ u``, is not.
 """
 
 # %%
-# Our house gets a shared chimney. When all three stoves run, they disturb one another, and
-# the fuel has an additional term, the product of the three settings. We take the gradient
-# ``g``, and the rate along our plan ``u``. One argument is new. ``create_graph=True`` makes
-# ``g`` remember how it came from ``x``, and we shall need that in a moment:
+# Our house has three stoves, and each burns the square of its setting. They share a
+# chimney. When all three run, they disturb one another, and the fuel has an additional
+# term, the product of the three settings. Our plan ``u`` turns the second stove up and the
+# third down by as much. We take the gradient ``g``, and the rate along the plan. One
+# argument is new. ``create_graph=True`` makes ``g`` remember how it came from ``x``, and
+# we need that in a moment:
 
 import torch
 
@@ -55,13 +59,14 @@ print("lowest:", burnt.min().item(), " at the start:", burnt[0].item())
 # -----------------------------------
 #
 # The gradient takes three numbers, the settings, to three numbers, the rates of the three
-# stoves. So it has a :term:`Jacobian` of its own, with three rows and three columns. It is
-# called the :term:`Hessian` of the fuel, and written :math:`H`.
+# stoves. So it has a Jacobian of its own, with three rows and three columns. It is called
+# the Hessian of the fuel, and written :math:`H`.
 #
 # To compute it, PyTorch must know how the gradient came about. This is what
-# ``create_graph=True`` was for. It records the walk back as a forward pass is recorded. The
-# ``grad_fn`` in the output above shows that ``g`` remembers how it was computed from ``x``.
-# So we can pull through ``g``, with a single 1 for each row:
+# ``create_graph=True`` was for. It records the walk back, from the fuel to ``g``, as a
+# forward pass is recorded. The ``grad_fn`` in the output above shows that ``g`` remembers
+# how it was computed from ``x``. So we can walk back from ``g``, with a single 1 in ``v``
+# for each row:
 
 rows = [torch.autograd.grad(g, x, v, retain_graph=True)[0] for v in torch.eye(3)]
 H = torch.stack(rows)
@@ -101,8 +106,8 @@ print("H u", (H @ u).tolist())
 # %%
 # It changes at a rate of 1, although the stove does not move. Its rate contains
 # :math:`x_1x_2`, and this product changes at a rate of :math:`3-2=1`. The other two rates
-# change as well. This is a push, as in :ref:`pushing-forward`: the columns of ``H`` are
-# multiplied by the plan and added up. The table is now the Jacobian of the gradient:
+# change as well. This is a :term:`Jacobian-vector product`, or push: the columns of ``H``
+# are multiplied by the plan and added up. The table is now the Jacobian of the gradient:
 
 import pullback
 
@@ -157,11 +162,10 @@ print("rate:", rate, " curvature:", curvature, " step:", step)
 Hu
 
 # %%
-# This is called a :term:`Hessian-vector product`. It takes two walks back. The first goes
-# through the fuel and gives ``g``. The second is longer, because it starts at ``g``: it
-# goes back through the first walk, and from there through the fuel. For layers like those
-# of :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
-# their size.
+# This is called a :term:`Hessian-vector product`. It takes two walks back. The first leads
+# from the fuel to ``g``. The second starts at ``g``, and leads back through the first walk
+# and then through the fuel, so it is longer. For layers like those of :ref:`never-built`,
+# all of this is a small multiple of the work of a forward pass, whatever their size.
 #
 # You can also push ``u`` through the gradient, if you have it as a function.
 # ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel`` takes, and returns the
@@ -179,11 +183,10 @@ pushed = hvp(fuel, x.detach(), u)
 pushed
 
 # %%
-# (:ref:`hvp` compares the two ways, and has the operations for which one of them is missing
-# or different.) With such products, and without the table, there are methods that find the
-# step of Newton's method in all directions at once (:ref:`trpo`). And they tell what kind
-# of place you have reached where the gradient is zero: if some ``u`` has a negative
-# curvature, it is no minimum.
+# With such products, and without the table, there are methods that find the step of
+# Newton's method in all directions at once (:ref:`trpo`). And they tell what kind of place
+# you have reached where the gradient is zero: if some ``u`` has a negative curvature, it
+# is no minimum. (:ref:`hvp` compares the two ways.)
 
 # %%
 # When the gradient has no graph
@@ -200,9 +203,7 @@ except RuntimeError as error:
 
 # %%
 # In a call of ``autograd.grad``, only ``create_graph=True`` helps. A second
-# ``y.backward()`` walks back through the fuel again, and never through the gradient. (After
-# ``torch.compile``, with its usual backends, the second walk raises an error:
-# :ref:`compiled-second-derivative`.)
+# ``y.backward()`` walks back through the fuel again, and never through the gradient.
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -372,7 +373,8 @@ for guess, gives in guesses.items():
 
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`
-# asks you fifteen questions, and keeps the answers hidden until you want them.
+# asks you fifteen questions, and keeps the answers hidden until you want them. (For
+# functions that are compiled, see :ref:`compiled-second-derivative`.)
 #
 # .. asked: second derivative in PyTorch; Hessian in PyTorch; differentiate twice;
 #    derivative of the gradient; create_graph=True; how to compute the Hessian;
