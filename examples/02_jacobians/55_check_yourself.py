@@ -74,10 +74,10 @@ pullback.live(lambda x: second(first(x)), x, rows=["second"])
 #    :label: millions
 #    :for: how many millions
 #    :wrong: one product: Each of the two products takes two million in the better
-#          brackets.;
-#       slow first: The better brackets are asked for first.
+#          order.;
+#       slow first: The better order is asked for first.
 #
-#    Why is it slow? How many millions of multiplications do the better brackets take, and
+#    Why is it slow? How many millions of multiplications does the better order take, and
 #    how many does this program take?
 #
 # .. dropdown:: Answer
@@ -139,8 +139,8 @@ three
 #       every entry: This is the number of rates. A pull or a push brings many of them.
 #
 #    A function takes 10 numbers to 1000. For each of the 10 inputs you want the *mean* of
-#    the rates at which it moves the 1000 outputs. How many pulls or pushes does that take?
-#    Which ``v`` or ``u`` do you pass?
+#    the rates at which it moves the 1000 outputs. How many pulls, ``v @ J``, or pushes,
+#    ``J @ u``, does that take? Which ``v`` or ``u`` do you pass?
 #
 # .. dropdown:: Answer
 #
@@ -212,7 +212,8 @@ five
 #
 # .. dropdown:: Answer
 #
-#    It is 15, and you do not need ``J``, because the brackets do not matter:
+#    It is 15, and you do not need ``J``, because it does not matter which
+#    of the two products comes first:
 #    :math:`(v^\top J)u=v^\top(Ju)=10\cdot2-1\cdot5`. The lines below use our house and a
 #    plan that has these rates. (:ref:`pushing-forward`)
 
@@ -286,14 +287,14 @@ pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 #    Four, because columns that are four apart never meet in a row:
 #    ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c`` from 0
 #    to 3. If we only group columns, three pushes are too few, because the four columns of
-#    one row all need different colours. (:ref:`a-jacobian-of-zeros`)
+#    one row all need different colors. (:ref:`a-jacobian-of-zeros`)
 
-colour = torch.arange(503) % 4
+color = torch.arange(503) % 4
 windows = torch.arange(503).unfold(0, 4, 1)  # the four inputs of each output
 mean_of_four = lambda x: x.unfold(0, 4, 1).square().mean(1)
 series = torch.linspace(1, 2, 503)
 eight = torch.stack(
-    [torch.func.jvp(mean_of_four, (series,), ((colour == c).float(),))[1] for c in range(4)]
+    [torch.func.jvp(mean_of_four, (series,), ((color == c).float(),))[1] for c in range(4)]
 )
 small = pullback.sparsity(mean_of_four, series[:12], mode="forward")
 print("groups:", small.n_colors)  # found for 12 inputs
@@ -365,7 +366,7 @@ torch.stack(of_sums).shape
 # .. dropdown:: Answer
 #
 #    They hold the *sum* over all samples. Each sample has inputs of its own, but all of
-#    them share the weight, and so their rates get added up. With ``vmap``, the weight is an
+#    them share the weight, and so their rates are added up. With ``vmap``, the weight is an
 #    argument that all samples share, and the result is of shape ``(64, 3, 3, 10)``: the
 #    sample, the output, and the shape of the weight. (:ref:`one-jacobian-per-sample`,
 #    :ref:`with-respect-to-parameters`)
@@ -589,14 +590,14 @@ assert rates.tolist() == [2, 5]
 assert six == v @ rates == 15
 assert (
     seven["train"].abs().max() < 1e-5
-)  # normalised columns add up to 0, whatever the batch is
+)  # normalized columns add up to 0, whatever the batch is
 alone = jacrev(lambda x: net(x[None])[0])(batch[5].detach())
 torch.testing.assert_close(seven["eval"][5], alone)
 assert windows.shape == (500, 4)
-assert (colour[windows].sort(1).values == torch.arange(4)).all()
+assert (color[windows].sort(1).values == torch.arange(4)).all()
 dense = jacfwd(mean_of_four)(series)
 i, j = dense.nonzero().T
-torch.testing.assert_close(eight[colour[j], i], dense[i, j])
+torch.testing.assert_close(eight[color[j], i], dense[i, j])
 torch.testing.assert_close(turn @ inputs, nine)  # linear, so a whole unit
 assert nine.tolist() == [5, 0]
 assert ten.shape == (64, 3, 3, 10)
