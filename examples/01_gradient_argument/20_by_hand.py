@@ -5,17 +5,20 @@ Every number by hand
 ====================
 
 You work out a gradient with a pencil, and PyTorch has another number. Who is wrong, and at
-which step? You can find out if you go the same way as ``backward``: from the prices back to
-the stoves, one operation at a time, and without the table. It is a short walk, and every
-``backward`` that you will ever call is a longer one of the same kind.
+which step? You can find out if you go the same way as ``backward``. It starts with ``v``,
+a price for each output, and walks back to the inputs, one operation at a time, by the
+:term:`chain rule`. What arrives is the :term:`vector-Jacobian product`. This walk is
+called *backpropagation*. In training it starts at the loss and ends at the weights, and
+here it is short enough for a pencil.
 """
 
 # %%
 # The walk back
 # -------------
 #
-# The house again: three stoves, turned up to 1, 2 and 3. Winter has come, and a unit of
-# fuel costs us 3 now. A unit of heat is still worth 10, so our prices are ``[10, -3]``.
+# We heat a house with three stoves, turned up to 1, 2 and 3. The heat is the sum of the
+# settings, and the fuel that we burn is the sum of their squares. A unit of heat is worth
+# 10 to us, and in winter a unit of fuel costs 3. So our prices are ``v = [10, -3]``.
 #
 # While PyTorch computed the house, it took notes: which operation was done, and on which
 # tensors. These notes are called the :term:`graph <computation graph>`. This is what they
@@ -122,10 +125,11 @@ s = torch.tensor(5.0, requires_grad=True)
 s.grad
 
 # %%
-# Not −15. The product hands −15 to its first factor and −15 to its second, and both of them
-# are ``s``. So two prices of −15 arrive, and together they make −30. The square gives the
-# same: its slope at 5 is 10, and :math:`-3\cdot10=-30`. Wherever a number is used several
-# times, each use sends a price back to it, and all of them are added.
+# Not −15. The product hands −15 to its first factor and −15 to its second, and both of
+# them are ``s``. So two prices of −15 arrive, and together they make −30. The square gives
+# the same: its slope at 5 is 10, and :math:`-3\cdot10=-30`. Wherever a number is used
+# several times, each use that PyTorch differentiates sends a price back to it, and all of
+# them are added.
 #
 # The walk, step by step
 # ----------------------
@@ -173,19 +177,19 @@ by_walk = through_squares + through_heat  # x was used twice: add
 by_walk
 
 # %%
-# People call this walk *backpropagation*. One walk is enough for one set of prices, however
-# many outputs there are, and it goes through each operation once. What it brings is the
-# product ``v @ J``, in which the rows are already added up. If you want a row by itself,
-# that takes a walk of its own (:ref:`one-output-at-a-time`).
+# One walk is enough for one set of prices, however many outputs there are, and it goes
+# through each operation once. What it brings is the product ``v @ J``. ``J`` is the
+# :term:`Jacobian`, the table of all rates, and in the product its rows are already added
+# up. If you want a row by itself, that takes a walk of its own
+# (:ref:`one-output-at-a-time`).
 #
 # The same walk through a network
 # -------------------------------
 #
-# In training, ``backward`` does this walk and nothing else. The number that we care about
-# is the loss now, and the walk begins there with the price 1. Below is a very small
-# network. The input is 3, the first weight is ``w``, then comes a ReLU, and after it the
-# second weight, ``u``. The network should predict 2, and the loss is the square of the
-# error.
+# In training, ``backward`` does the same walk. The number that we care about is the loss
+# now, and the walk begins there with the price 1. Below is a very small network. The input
+# is 3, the first weight is ``w``, then comes a ReLU, and after it the second weight,
+# ``u``. The network should predict 2, and the loss is the square of the error.
 #
 # .. predict::
 #    :label: w
@@ -218,9 +222,9 @@ print("w", w.grad)
 # ``w`` gets it times the input, 12. A training step would now make both weights smaller,
 # because the loss rises with both of them.
 #
-# Notice that the price of ``u`` contains the value of ``hidden``. So the values of the
-# forward pass have to be kept until the walk comes by. This is one of the reasons why
-# training takes more memory than prediction.
+# Notice that the price of ``u`` contains the value of ``hidden``. So such values of the
+# forward pass are kept until the walk comes by. This is one of the reasons why training
+# takes more memory than prediction.
 #
 # Trying it out
 # -------------
@@ -261,7 +265,8 @@ print(f"{rate:.3f}")
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
 #      result into the prices of its inputs.
 #    - Where a tensor was used several times, what comes back is added.
-#    - In training the walk begins at the loss, with the price 1.
+#    - In training the walk begins at the loss, with the price 1, unless the loss is scaled
+#      first.
 #    - The result is ``v @ J``, here :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`, but the table is
 #      never written down.
 #
