@@ -6,9 +6,11 @@ A (4, 3) where a (4,) was wanted: the shape of v
 
 *Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
 shape of torch.Size([4]).* This is the message that people meet right after they have
-learned that ``backward`` wants a tensor. What is ``grad_output[0]``, and why is it
-refused? One rule answers all questions of this kind, and you can find it yourself. You only
-have to remember that ``v`` holds a price for each output.
+learned that ``backward`` wants a tensor. ``output[0]`` is your ``y``, and
+``grad_output[0]`` is the ``v`` that you passed. It must look like ``y``. If ``y`` holds a
+loss for each of four samples, ``v`` has the shape ``(4,)``, whatever the shape of ``x``.
+You can see why if you remember that ``v`` holds a price for each output, which says how
+much that output counts.
 """
 
 # %%
@@ -53,8 +55,7 @@ y
 #       worth of the day: This is what the heat of that day is worth. The question is how
 #          fast that rises with each stove.
 #
-#    Which shape does ``v`` need, and which shape will ``x.grad`` have? And which numbers
-#    will be in the second row of ``x.grad``?
+#    Which shape will ``x.grad`` have? And which numbers will be in its second row?
 
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)
@@ -86,10 +87,11 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 # %%
 # .. dropdown:: And the table, when x is a matrix?
 #
-#    There is still one row for each result, here four. A row holds twelve rates, one for
-#    each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So the whole
-#    table is a tensor of the shape ``(4, 4, 3)``: the shape of ``y`` followed by the shape
-#    of ``x``. The idea is the same, each row times its price, and add.
+#    The table is the :term:`Jacobian`. There is still one row for each result, here four.
+#    A row holds twelve rates, one for each setting, and PyTorch keeps them arranged like
+#    ``x``, as a ``(4, 3)``. So the whole table is a tensor of the shape ``(4, 4, 3)``: the
+#    shape of ``y`` followed by the shape of ``x``. The idea is the same, each row times
+#    its price, and add.
 
 settings = x.detach()
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
@@ -112,10 +114,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``grad_output[0]`` is the ``v`` that you passed, and ``output[0]`` is your ``y``. (A call
-# may start from several tensors at once, so PyTorch counts them, from 0.) The message says:
-# *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet this message, the second
-# shape is the one that ``v`` should have.
+# The message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is the
+# one that ``v`` should have. (A call may start from several tensors at once, so PyTorch
+# counts them, from 0.)
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
@@ -146,11 +147,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# There is one price, as there should be, and still it is refused. It is not enough that the
-# *numbers of entries* agree: the two shapes have to be the same. A tensor of the shape
+# There is one price, as there should be, and still it is refused. It is not enough that
+# the *numbers of entries* agree: the two shapes have to be the same. A tensor of the shape
 # ``(1,)`` has one dimension, and ``y`` has none. Write ``torch.tensor(1.0)``, without the
-# brackets. You will meet both shapes in your programs. A sum has the shape ``()``, and what
-# a ``Linear(3, 1)`` computes for a single sample has the shape ``(1,)``:
+# brackets. You will meet both shapes in your programs. The sum of all entries has the
+# shape ``()``, and what a ``Linear(3, 1)`` computes for a single sample of the shape
+# ``(3,)`` has the shape ``(1,)``:
 #
 # ==============  ==============  =========
 # shape of ``y``  shape of ``v``  accepted?
@@ -168,9 +170,10 @@ except RuntimeError as error:
 # a vector is either a row or a column. Our ``y`` is neither a row nor a column. It has one
 # dimension, and so must its ``v``.
 #
-# A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
-# in your prices. Then ``v`` is a tensor on the device of ``y``, as ``backward`` wants it.
-# (A list of numbers is refused.) A price may be negative, zero, or as large as you like.
+# A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
+# fill in your prices. Then ``v`` is a tensor on the device of ``y``, as ``backward`` wants
+# it. (A list of numbers is refused.) A price may be negative or zero, and as large as the
+# dtype allows.
 #
 # When y is a matrix
 # ------------------
