@@ -4,30 +4,33 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-So far we have set most prices by hand. In a training loop nobody sets any, and yet some
-``v`` arrives at the network in every step. Where does it come from? Once you know, you can
-do something that looks impossible: train through a renderer, a simulation or another
-person's computer, into which PyTorch cannot look at all.
+``y.backward(v)`` computes the :term:`vector-Jacobian product` ``v @ J``. ``J`` is the
+:term:`Jacobian`, a table of rates with a row for each entry of ``y``, and ``v`` holds a
+price for each. In a training loop nobody sets any prices, and yet some ``v`` arrives at
+the network in every step. Where does it come from? It is the gradient of the loss with
+respect to the predictions. Once you have seen this, you can do something that looks
+impossible: train through a renderer, a simulation or another person's computer, into which
+PyTorch cannot look at all.
 """
 
 # %%
 # A price that moves
 # ------------------
 #
-# The house has a new contract. A unit of heat is still worth 10 to us, but now the price of
-# fuel grows with the amount that we burn: each unit costs :math:`\text{fuel}/7`, so that
-# the bill is :math:`\text{fuel}^2/7`. We write down what the heating is worth, and let
-# PyTorch differentiate all of it. ``worth(y)`` is a single number, so the call needs no
-# argument. On the way back to ``x`` the walk comes through ``y``, and a pair of prices
-# arrives there, as with ``10 * heat - fuel`` on the first page. But now one of the two is
-# not written in the formula.
+# We begin with a house, whose two outputs are heat and fuel. A unit of heat is worth 10 to
+# us. The price of fuel grows with the amount that we burn: each unit costs
+# :math:`\text{fuel}/7`, so that the bill is :math:`\text{fuel}^2/7`. We write down what
+# the heating is worth, and let PyTorch differentiate all of it. ``worth(y)`` is a single
+# number, so the call needs no argument. On the way back to ``x`` the walk comes through
+# ``y``, and a pair of prices arrives there, as with ``10 * heat - fuel`` on the first
+# page. But now one of the two is not written in the formula.
 #
 # .. predict::
 #    :value: 1
 #    :item: 1
 #    :for: the price of fuel
 #    :wrong: average price: This is what a unit costs on average. With one more unit, all
-#          the units before it get dearer as well.;
+#          the units before it get more expensive as well.;
 #       bill: This is the whole bill, with a minus. The price is the rate at which it
 #          rises.;
 #       without the minus: The bill is a cost. When fuel rises, what we earn falls, so the
@@ -64,8 +67,8 @@ in_one_piece
 # %%
 # Each unit costs us 2. Why is the price −4, then, and not −2? To decide which way to turn a
 # stove, we have to know how fast the bill rises *from here on*. When we burn more, the next
-# unit has to be paid, and all the units before it get dearer as well. Two is what a unit
-# costs on average, and four is the rate at which the bill rises.
+# unit has to be paid, and all the units before it get more expensive as well. Two is what
+# a unit costs on average, and four is the rate at which the bill rises.
 #
 # .. predict::
 #    :for: the two prices
@@ -145,13 +148,14 @@ torch.nn.functional.mse_loss(prediction, target).backward()
 prediction.grad
 
 # %%
-# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number of
-# entries. (With two predictions for each sample, ``mse_loss`` would divide by 8.) A
-# negative one says that the loss would fall if this prediction went up. The second is zero,
-# because that prediction is right, and the last is the largest, because that prediction is
-# the furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
-# price meant *more is better*. A loss is a cost, so a positive entry of ``v`` now means
-# *more is worse*, and the optimizer goes against it.
+# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number
+# of entries. (With two predictions for each sample, ``mse_loss`` would divide by 8.) A
+# negative one says that the loss would fall if this prediction went up. The second is
+# zero, because that prediction is right, and the last is the largest, because that
+# prediction is the furthest off. Note the sign. Until now ``y`` was worth something to us,
+# and a positive price meant *more is better*. A loss is a cost, so a positive entry of
+# ``v`` now means *more is worse*, and the optimizer changes the weights to make the loss
+# smaller.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns this ``v``
@@ -291,7 +295,7 @@ x.grad
 # Without the second call it would look as if the first stove still earned 2. With the wear
 # it earns nothing. A penalty on the weights, which is part of many losses, is like the
 # wear: it depends on the weights without passing through the predictions. Whatever does
-# not pass through the cut has to be added in this way.
+# not pass through the cut has to be added.
 #
 # .. admonition:: Remember
 #
