@@ -4,11 +4,12 @@ r"""
 Ones: the slope at many points in one call
 ==========================================
 
-You want to draw the derivative of a curve, and so you need it at a hundred points. A
-loop with a hundred calls of ``backward`` would do it, and be slow. In other people's
-code you find one call, ``y.backward(torch.ones_like(y))``, and it gives all hundred
-derivatives at once. But on the first page of this course the same call gave us bad
-advice for our house. What is different here?
+You want to draw the derivative of a curve, and so you need it at a hundred points. A loop
+with a hundred calls of ``backward`` would be slow. One call,
+``y.backward(torch.ones_like(y))``, gives all hundred derivatives at once. It computes the
+gradient of ``y.sum()``. If ``y`` holds a loss for each sample of a batch, that is the
+gradient of the total loss. But for other functions this sum is not what you wanted, and no
+error says so. How can you tell?
 """
 
 # %%
@@ -24,9 +25,9 @@ y = x**2
 y
 
 # %%
-# Five numbers went in and five came out. So there is a table with five rows and five
-# columns, and most of its entries are zero. The third output is the square of the third
-# input. It does not care about the other four:
+# Five numbers went in and five came out. So the :term:`Jacobian`, the table of all rates,
+# has five rows and five columns, and most of its entries are zero. The third output is the
+# square of the third input. It does not care about the other four:
 
 J = torch.autograd.functional.jacobian(torch.square, x.detach())
 J
@@ -51,9 +52,10 @@ import pullback
 pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
 
 # %%
-# Each 1 lets its row through, and each 0 keeps its row out. In the drawing, you can follow
-# each slope down its column. To get the slopes at all five points, we let every row
-# through, and this is the call with ones:
+# ``v`` holds a price for each output, which multiplies its row. So each 1 lets its row
+# through, and each 0 keeps its row out, as long as the row is finite. In the drawing, you
+# can follow each slope down its column. To get the slopes at all five points, we let every
+# row through, and this is the call with ones:
 
 y.backward(torch.ones_like(y))
 x.grad
@@ -61,9 +63,10 @@ x.grad
 # %%
 # These are the slopes :math:`2x`, one for each point.
 #
-# Ones *add up* the rows. Here this does no harm, because each input is used by only one
-# output: in each column there is one slope, and zeros are added to it. In our house both
-# outputs use every stove. There, ones add a rate of heat to a rate of fuel.
+# Ones *add up* the rows. **Each entry of the result is a single slope if each input is
+# used by only one output.** Then there is one slope in each column, and zeros are added to
+# it. In the house of the first page both outputs, heat and fuel, use every stove. There,
+# ones add a rate of heat to a rate of fuel.
 #
 # Nothing changes with more points, and so a whole curve and its slope cost one call:
 
@@ -232,16 +235,16 @@ w.grad
 #    :for: what ones give
 #    :wrong: the outputs: These are the three products. The result has a number for each of
 #          the four inputs.;
-#       right neighbours: Here each number gets its right neighbour alone. It also belongs
+#       right neighbors: Here each number gets its right neighbor alone. It also belongs
 #          to the product with the left one.;
-#       left neighbours: Here each number gets its left neighbour alone. It also belongs to
+#       left neighbors: Here each number gets its left neighbor alone. It also belongs to
 #          the product with the right one.;
 #       how often: This is how many outputs use each input. Each use counts with the other
 #          factor.;
 #       first row: This is the row of the first output alone. Ones add up all three.
 #
 #    Four numbers ``x = [1, 2, 3, 4]``, and three outputs, each the product of two
-#    neighbours: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
+#    neighbors: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
 #    for which of the four inputs the result is the slope of a single output.
 #
 # .. dropdown:: Answer
@@ -282,11 +285,11 @@ torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 
-def neighbours(four):
+def neighbors(four):
     return four[:-1] * four[1:]
 
 
-rows = torch.autograd.functional.jacobian(neighbours, four.detach())
+rows = torch.autograd.functional.jacobian(neighbors, four.detach())
 guesses = {  # wrong ones, of which the boxes above say what they are
     "the sides": sides[0].detach(),
     "all rectangles": in_one_call.sum(0),
@@ -302,9 +305,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "outputs": w * s,
     "product": s.prod(),
     "weight": w.detach(),
-    "the outputs": neighbours(four),
-    "right neighbours": torch.cat([four[1:], torch.zeros(1)]),
-    "left neighbours": torch.cat([torch.zeros(1), four[:-1]]),
+    "the outputs": neighbors(four),
+    "right neighbors": torch.cat([four[1:], torch.zeros(1)]),
+    "left neighbors": torch.cat([torch.zeros(1), four[:-1]]),
     "how often": (rows != 0).sum(0),
     "first row": rows[0],
     "squares of s": (s**2).sum(),
