@@ -5,9 +5,12 @@ One output at a time
 ====================
 
 A network looks at a picture and gives one score for *cat* and one for *dog*. You want to
-know which pixels speak for the cat, and which for the dog. Ones would add the two answers
-up. So you ask twice, and on the way you run into two surprises. The first is an error
-message that nearly everybody has seen. The second comes without any message.
+know which pixels speak for the cat, and which for the dog. ``scores[0].backward()`` asks
+about the cat alone, and so does a ``v`` of ``[1, 0]``, with the price 1 for its score and
+0 for the other. What comes back is one row of the :term:`Jacobian`, the table of all
+rates. You want two rows, so you ask twice, and on the way you run into two surprises. The
+first is an error message that nearly everybody has seen. The second comes without any
+message.
 """
 
 # %%
@@ -34,9 +37,8 @@ scores = network(picture)
 scores
 
 # %%
-# We ask about the cat with the price 1 for its score and 0 for the other. Such a ``v``,
-# with a single 1 and zeros elsewhere, is called *one-hot*. The place of the 1 selects the
-# row:
+# We ask about the cat. A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The
+# place of the 1 selects the row:
 
 scores.backward(torch.tensor([1.0, 0.0]))
 picture.grad
@@ -61,13 +63,15 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# What has been *freed* here? The walk back needs some numbers of the way forward: the rate
-# of the right ear, for example, is the brightness of the left one. PyTorch keeps them in
-# its notes, the graph, and the message calls them *saved intermediate values*. After the
-# first walk it throws them away, because usually nobody needs them twice, and they may fill
-# much of the memory. This is why, on the earlier pages, we computed a new ``y`` for each
-# call. The dog's score alone, ``scores[1].backward()``, would be refused as well: its walk
-# also goes through the cat's product, with the price 0.
+# What has been *freed* here? ``backward`` walks back through the operations that made
+# ``scores``, and for this it needs some numbers of the way forward: the rate of the right
+# ear, for example, is the brightness of the left one. PyTorch keeps them in its notes, the
+# graph, and the message calls them *saved intermediate values*. After the first walk it
+# throws them away, because usually nobody needs them twice, and they may fill much of the
+# memory. This is why, on the earlier pages, we computed a new ``y`` for each call. (A sum
+# needs no saved numbers. So a second walk through sums alone is not refused, and what it
+# brings is added.) The dog's score alone, ``scores[1].backward()``, would be refused as
+# well: its walk also goes through the cat's product, with the price 0.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
 # ``retain_graph=True``. (``retain_grad`` is something else: it keeps a gradient.) Then the
@@ -111,15 +115,16 @@ collected
 # cat and dog apart, and got what ones would have given us.
 #
 # In training, the adding is useful. A batch that does not fit into the memory can be
-# processed in pieces, and their gradients add up until the optimizer takes its step
+# processed in pieces, if no layer mixes the samples, and their gradients add up until the
+# optimizer takes its step
 # (:ref:`how to divide a mean among the pieces <accumulated-mean>`). It is also the reason
 # why a training loop calls ``zero_grad()`` for each step.
 #
 # Row by row
 # ----------
 #
-# Here the adding is in the way. There is a function that *returns* the product, in a tensor
-# of its own:
+# Here the adding is in the way. There is a function that *returns* the product, and adds
+# it to nothing:
 
 rows = []
 for v in torch.eye(2):
@@ -135,8 +140,8 @@ table
 # ``row``. (You can stay with ``backward``, if you put ``picture.grad = None`` in front of
 # each call. Then there is nothing to add to, and each gradient comes in a new tensor.)
 #
-# The two rows, one under the other, are the :term:`Jacobian`. This is the plainest way to
-# get it: one walk for each output.
+# The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
+# one walk for each output.
 #
 # A 1 among zeros is not the only question about single outputs. Suppose that the network
 # hesitates between the two animals.
@@ -233,12 +238,12 @@ print("dog:", answers[1])
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
-#      ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output, as long as the other rows are finite.
+#      For a vector ``y``, ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last.
-#    - ``backward`` adds to ``x.grad``, into the tensor that is there. Empty it, or use
-#      ``torch.autograd.grad``, which returns the product instead.
+#    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or
+#      use ``torch.autograd.grad``, which returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
 #      call with a batch of ``v``.
 #
