@@ -4,18 +4,19 @@ r"""
 When ones mislead
 =================
 
-Ones give the derivative at every point if each point goes through the function by
-itself. In a formula you can see whether that is so. In a network with twenty layers you
-can't, and one of them may let the samples of a batch look at each other. Then ones still
-return numbers of the right shape, without any error, and they are not what you wanted.
+``y.backward(torch.ones_like(y))`` gives each sample's own derivative if each sample has
+one output and goes through the function by itself. In a formula you can see whether that
+is so. In a network with twenty layers you can't, and one of them, such as BatchNorm in
+training, may let the samples of a batch look at each other. Then ones still return numbers
+of the right shape, without any error, and they are not what you wanted.
 """
 
 # %%
 # Shares of the bill
 # ------------------
 #
-# Three flats share the bill for their heating. Each pays in proportion to the setting of
-# its radiator, so the shares are the settings divided by their sum:
+# Three apartments share the bill for their heating. Each pays in proportion to the setting
+# of its radiator, so the shares are the settings divided by their sum:
 
 import torch
 
@@ -29,9 +30,9 @@ y = shares(x)
 y
 
 # %%
-# The third flat pays half. How fast does each flat's share rise if it turns up its own
-# radiator? Three numbers go in, three come out, and we want one derivative for each, as we
-# did for the curve. So we pass ones.
+# The third apartment pays half. How fast does each apartment's share rise if it turns up
+# its own radiator? Three numbers go in, three come out, and we want one derivative for
+# each, as we did for the curve. So we pass ones.
 #
 # .. predict::
 #    :for: x.grad
@@ -50,34 +51,34 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# Zeros! If you read these as slopes, no flat would pay more for turning up its radiator.
-# But ones ask for the gradient of the sum, and the three shares add up to 1 at any
-# settings, as long as one radiator is on. A number that cannot change has the gradient
+# Zeros! If you read these as slopes, no apartment would pay more for turning up its
+# radiator. But ones ask for the gradient of the sum, and the three shares add up to 1 at
+# any settings, as long as one radiator is on. A number that cannot change has the gradient
 # zero. The answer is correct, but it is the answer to a different question.
 #
-# The table has a row for each flat's share, and a column for each radiator that is turned
-# up:
+# The :term:`Jacobian`, our table of rates, has a row for each apartment's share, and a
+# column for each radiator that is turned up:
 
 table = torch.autograd.functional.jacobian(shares, x.detach())
 table
 
 # %%
-# The slopes that we wanted stand on the diagonal. If the first flat turns up its
+# The slopes that we wanted stand on the diagonal. If the first apartment turns up its
 # radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
 # *lowers* the shares of the other two, at rates of 0.125 and 0.25. Ones add up the whole
 # column, and what arrives at the first radiator is :math:`0.375-0.125-0.25=0`.
 #
-# You may turn the radiators, and the sum under the table stays at zero.
+# You may turn the radiators, and the sum under the table stays at zero, up to rounding.
 #
-# Which ``v`` shows the first flat's own slope in this picture?
+# Which ``v`` shows the first apartment's own slope in this picture?
 
 import pullback
 
-flats = ["flat 1", "flat 2", "flat 3"]
-pullback.live(shares, x.detach(), rows=flats, columns=flats)
+apartments = ["apartment 1", "apartment 2", "apartment 3"]
+pullback.live(shares, x.detach(), rows=apartments, columns=apartments)
 
 # %%
-# .. dropdown:: The v for the first flat
+# .. dropdown:: The v for the first apartment
 #
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
@@ -164,11 +165,11 @@ print("beside the new two:", beside_new)
 # these are made of all three samples.
 #
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
-# the loss of the whole batch with respect to the weights, and the mixing is a part of that
-# loss. The trouble begins when you want the gradient of each output with respect to *its
-# own sample*, for example to draw it (:ref:`seeing-the-gradient`). If such gradients stand
-# in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer that does not look
-# at the batch, ``LayerNorm`` for example.
+# the loss of the batch that the network sees, with respect to the weights, and the mixing
+# is a part of that loss. The trouble begins when you want the gradient of each output with
+# respect to *its own sample*, for example to draw it (:ref:`seeing-the-gradient`). If such
+# gradients stand in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer
+# that does not look at the batch, ``LayerNorm`` for example.
 #
 # What can you do?
 # ----------------
@@ -228,8 +229,10 @@ print(listens_to(network.eval()))
 #
 # .. dropdown:: Is there a call for this?
 #
-#    ``pullback.mixing`` walks back in this way for you. What it says holds for this network
-#    and this batch. :ref:`do-samples-mix` tells what such a test can miss.
+#    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
+#    BatchNorm as they were. (Our own function has moved them, because it ran the network
+#    in training mode.) What it says holds for this network and this batch.
+#    :ref:`do-samples-mix` tells what such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
