@@ -7,15 +7,16 @@ The v you choose: weights, masks and means
 A network estimates for every pixel of an image how far away things are. It is bad at the
 edges of things, where it matters most, and at some pixels nobody has measured the distance.
 You want the pixels at an edge to count three times as much, and those without a measurement
-not at all. A single tensor ``v`` can say all of this. If you have ever taken the mean of
-some losses, you have already chosen a ``v``, perhaps without knowing it.
+not at all. A tensor with a weight for each loss says all of this, if you pass it as ``v``
+in ``losses.backward(v)``. And if you have ever taken the mean of some losses, you have
+already chosen a ``v``, perhaps without knowing it.
 """
 
 # %%
 # A loss for each pixel
 # ---------------------
 #
-# Here is a very small image, two rows of three pixels, with distances in metres. The loss
+# Here is a very small image, two rows of three pixels, with distances in meters. The loss
 # of a pixel is the square of its error, so that we get one number for each pixel:
 
 import torch
@@ -189,10 +190,10 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 #    A network that says for each pixel whether it is road gives it a *logit*, which is
 #    positive for yes and negative for no. With ``reduction="none"``,
 #    ``binary_cross_entropy_with_logits`` returns one loss for each pixel, and all of this
-#    page holds for them. The price that arrives at a logit is its weight times (the
+#    page holds for them. The gradient that arrives at a logit is its weight times (the
 #    probability of "yes" minus the target). The logit 2, for example, is a probability of
-#    0.88. If the target is 1 and the weight 1, its price is −0.12. A pixel that is right
-#    and certain gets almost nothing, even with the weight 3.
+#    0.88. If the target is 1 and the weight 1, it is −0.12. A pixel that is right and
+#    certain gets almost nothing, even with the weight 3.
 #
 # .. dropdown:: Why not mark the missing measurements with NaN?
 #
