@@ -6,10 +6,10 @@ Seeing the gradient of a network
 
 A small neural network looks at two numbers, the temperature and the humidity outside, and
 says how likely it is that people will open their windows. Where does a small change of the
-weather change this answer most, and in which direction does the answer grow? One
-``backward`` call tells you this for as many points as you like, and the answer is a
-picture. If the input is an image instead of the weather, the same call shows which of its
-pixels a network reacts to.
+weather change this answer most, and in which direction does the answer grow? One call,
+``y.backward(torch.ones_like(y))``, tells you this for as many points as you like, and the
+answer is a picture. If the input is an image instead of the weather, the same call shows
+which of its pixels a network reacts to.
 """
 
 # %%
@@ -62,8 +62,8 @@ points.grad.shape
 # ``y`` and its ``v`` have the shape ``(81, 1)``, and ``points.grad`` looks like ``points``:
 # for each point it has a pair of numbers, the rates at which the output grows with the
 # temperature and with the humidity. We draw each pair as an arrow, to the right as far as
-# the first rate says, and upwards as far as the second. All arrows are made smaller so that
-# they fit, and their colours say how long they really are. The dashed circle is that of the
+# the first rate says, and upward as far as the second. All arrows are made smaller so that
+# they fit, and their colors say how long they really are. The dashed circle is that of the
 # town: inside it the windows are open.
 #
 # .. admonition:: Predict
@@ -80,7 +80,7 @@ ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
-# The arrows point inwards, to the days on which the windows are open, and they are
+# The arrows point inward, to the days on which the windows are open, and they are
 # longest around the circle, where the output changes from 0 to 1. In the middle and far
 # outside they almost vanish. The network is sure of itself there, and a small change of the
 # weather makes no difference. You can think of the output as the height of a hill: flat at
@@ -93,10 +93,11 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 #
 #    Here is a network that has not been trained and has one layer: each input gets a
 #    weight, a bias is added, and the sigmoid turns the sum into a number between 0 and 1.
-#    All arrows point in the same direction. The walk back says why. It starts with a 1 at
-#    the output, and the sigmoid multiplies it by its slope. This is :math:`y\,(1-y)`, large
-#    where the output is near one half, and it sets the length of the arrow. Then the layer
-#    multiplies what is left by its two weights, which are the same at every point.
+#    All arrows point in the same direction. The way of ``backward`` says why. It starts
+#    with a 1 at the output, and the sigmoid multiplies it by its slope. This is
+#    :math:`y\,(1-y)`, large where the output is near one half, and it sets the length of
+#    the arrow. Then the layer multiplies what is left by its two weights, which are the
+#    same at every point.
 
 torch.manual_seed(1)  # so that you see the same weights
 layer = torch.nn.Linear(2, 1)
@@ -111,9 +112,9 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 #
 # What do people do with such an arrow? They follow it. Somebody who wants to see what a
 # network takes for a cat starts with any picture, and moves its pixels along the gradient,
-# again and again. Training moves the weights of a network against the gradient of the loss,
-# since the loss should fall. But an arrow only puts two rates side by side. Why should it
-# show the way on which the output grows fastest? Let us try it.
+# again and again. Plain gradient descent moves the weights of a network against the
+# gradient of the loss, since the loss should fall. But an arrow only puts two rates side
+# by side. Why should it show the way on which the output grows fastest? Let us try it.
 #
 # We go to the point with the longest arrow, and from there take eight steps of the same
 # length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
@@ -207,9 +208,9 @@ pullback.live(
 # %%
 # .. dropdown:: Two such days
 #
-#    The arrow points inwards, across the circle. To the right of the middle it points to
+#    The arrow points inward, across the circle. To the right of the middle it points to
 #    the left, so at ``[1.3, 0.1]`` it is the temperature that counts. Below the middle it
-#    points upwards, so at ``[0, -1.2]`` it is the humidity.
+#    points upward, so at ``[0, -1.2]`` it is the humidity.
 #
 # .. admonition:: Remember
 #
@@ -229,7 +230,7 @@ pullback.live(
 #
 #    Each row of the table is multiplied by its entry of ``v``. So with ten times ones every
 #    gradient is ten times as long, in the same direction. In the drawing the arrows would
-#    look as before, because it fits them to the page, and the numbers at the colour bar
+#    look as before, because it fits them to the page, and the numbers at the color bar
 #    would be ten times as large. With minus ones all arrows turn around, and show where the
 #    output falls fastest. In short, ``v`` says whose growth the arrows show: that of the
 #    output, of ten times the output, or of minus the output.
