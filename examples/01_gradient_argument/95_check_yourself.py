@@ -165,8 +165,8 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean, if at least one word is real and the losses at the padding are finite.
-#    (:ref:`the-v-you-choose`)
+#    is the mean, if at least one word is real, the losses at the padding are finite, and
+#    the sum does not overflow. (:ref:`the-v-you-choose`)
 
 mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 words = torch.ones(2, 4, requires_grad=True)
@@ -177,7 +177,7 @@ padded
 # 8 · A weight for each task
 # --------------------------
 #
-# A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and
+# A network has two losses, ``losses = torch.stack([depth_loss, color_loss])``, and
 # somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
 # 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
 # what happens to both entries of ``v`` as the losses become smaller?
