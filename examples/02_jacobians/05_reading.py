@@ -143,9 +143,9 @@ copied @ v
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But one test works for every table, and you
-# have already done it: nudge *one* input, here the second stove, and divide the changes by
-# the size of the nudge. Here is what comes out, beside her table:
+# For a *square* table like hers it does not. But a test tells you, and you have already
+# done it: nudge *one* input, here the second stove, and divide the changes by the size of
+# the nudge. Here is what comes out, beside her table:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
@@ -156,7 +156,8 @@ print("her second row:   ", copied[1])
 # %%
 # We have nudged one input. In a table like ours, the effects of one input stand in a
 # *column*. In hers they stand in a *row*, apart from the small error of the nudge. So her
-# table is the other way up.
+# table is the other way up. (If her second row and her second column held the same
+# numbers, you would nudge another input.)
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #
@@ -170,9 +171,9 @@ print("her second row:   ", copied[1])
 # One row, one column
 # -------------------
 #
-# If there is only one output, the table has only one row. This is the situation of every
-# training loop, where the only output is the loss. Here the output is what the house
-# earns, at 10 for a unit of heat and −1 for a unit of fuel:
+# If there is only one output, the table has only one row. This is the situation of an
+# ordinary training loop, where the only output is the loss. Here the output is what the
+# house earns, at 10 for a unit of heat and −1 for a unit of fuel:
 
 
 def worth(x):
