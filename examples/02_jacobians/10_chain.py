@@ -159,10 +159,10 @@ t.grad
 #    (v @ J_house) @ J_thermostat      start on the left: a row, then a row
 #    v @ (J_house @ J_thermostat)      first multiply the two tables
 #
-# The numbers are the same, up to rounding, but the work is not. To multiply an ``(a, b)``
-# matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
-# matrix with one row. Here is the first line for our house. Each step multiplies a row by a
-# table and makes a new row:
+# The numbers are the same, apart from rounding and overflow, but the work is not. To
+# multiply an ``(a, b)`` matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications,
+# and ``v`` counts as a matrix with one row. Here is the first line for our house. Each
+# step multiplies a row by a table and makes a new row:
 
 import pullback
 
@@ -222,9 +222,9 @@ print("with the new table:", fresh)
 
 # %%
 # The old table promises 14 for the first dial, but at the new setting it earns only 10,
-# because the stoves that it drives already burn more. ``backward`` uses the values of its
-# own forward pass. So it avoids this mistake, as long as you run the forward pass again
-# after a change. If you multiply tables yourself, you have to take care of it.
+# because the stoves that it drives already burn more. ``backward`` avoids this mistake, as
+# long as you run the forward pass again after a change. If you multiply tables yourself,
+# you have to take care of it.
 #
 # .. dropdown:: If the second step also uses the dials directly
 #
@@ -266,8 +266,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
 #      at the values of the same forward pass, if both steps are smooth there, and if
 #      ``house`` uses the dials only through the stoves.
-#    - The walk back starts on the left of the product. The result of each step is the
-#      ``v`` of the step that came before it in the forward pass.
+#    - The walk back starts on the left of the product. In a chain like ours, the result of
+#      each step is the ``v`` of the step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
 #      in few numbers, as with a loss.
 #
