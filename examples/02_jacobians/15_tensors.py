@@ -123,7 +123,8 @@ x.grad
 # .. dropdown:: If you have ``J`` already: ``tensordot``, and not ``v @ J``
 #
 #    ``torch.tensordot(v, J, dims=y.ndim)`` multiplies each entry of ``v`` by the gradient
-#    of its output, and adds up. So it gives what ``backward`` gives.
+#    of its output, and adds up. So it gives what ``backward`` gives, if both have the same
+#    dtype.
 #
 #    ``v @ J`` does something else, and here it raises no error. ``@`` takes the *last* two
 #    indices of ``J`` for the rows and columns of a matrix. But the prices belong to the
@@ -213,8 +214,9 @@ start = picture.clone().requires_grad_()
 
 # %%
 # Four. The corner lies in only four windows, and a pixel at the edge in six. So the light
-# is lost near the edges, and most of it in the corners. The gradient has the shape of the
-# photo, and shows where.
+# is lost at the edges. A pixel in a corner loses most, five ninths of its light, and
+# another pixel at an edge three ninths. The gradient has the shape of the photo, and shows
+# where.
 #
 # We built the Jacobian only to read it. A real photo of 2000 by 1500 pixels has three
 # million of them, and its Jacobian would fill 36 terabytes in float32. ``backward`` does
