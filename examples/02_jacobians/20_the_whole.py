@@ -6,9 +6,9 @@ The whole Jacobian in one call
 
 You want the whole :term:`Jacobian`, our table of rates, with a row for each output and a
 column for each input. Call ``jacrev(f)(x)`` if ``f`` has fewer outputs than inputs, and
-``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in ``torch.func``, and apart
-from a few rare operations both return the same table. But for some functions one of them
-does a thousand times as much work as the other. This page shows where that comes from.
+``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in ``torch.func``, and both
+return the same table, apart from a few operations. But for some functions one of them does
+a thousand times as much work as the other. This page shows where that comes from.
 """
 
 # %%
@@ -33,8 +33,8 @@ table = jacrev(house)(x)
 table
 
 # %%
-# ``jacrev(house)`` is a new function. It takes what ``house`` takes and returns the
-# Jacobian. ``(x)`` calls it at our settings.
+# ``jacrev(house)`` is a new function. It takes the arguments of ``house``, in their order,
+# and returns the Jacobian. ``(x)`` calls it at our settings.
 #
 # .. dropdown:: And ``torch.autograd.functional.jacobian``?
 #
@@ -184,9 +184,9 @@ all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
 #
 #    - Fewer outputs than inputs: ``jacrev(f)(x)``, one pull for each row. Fewer inputs:
 #      ``jacfwd(f)(x)``, one push for each column.
-#    - You need the whole table if you use each entry by itself. If you only add them up
-#      with weights, one pull does it.
-#    - ``autograd.grad`` with a list of outputs returns the *sum* of their rows.
+#    - You need the whole table if you use each entry by itself. If you only add up its
+#      rows, each with one weight, one pull does it.
+#    - ``autograd.grad`` with a list of single numbers returns the *sum* of their rows.
 #
 # .. predict:: Try it
 #    :for: the table, as a list of four rows
@@ -275,8 +275,9 @@ for guess, gives in guesses.items():
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be
 # done with a push. (:ref:`jacobian-at-once` has more about the two calls,
-# :ref:`ways-measured` their times, and :ref:`where-jacrev-and-jacfwd-differ` the few
-# operations for which their results are not the same.)
+# :ref:`ways-measured` their times, and :ref:`where-jacrev-and-jacfwd-differ` the
+# operations for which they differ. For some, such as an LSTM on the CPU, ``jacfwd`` has no
+# rule, and raises an error.)
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
