@@ -72,10 +72,10 @@ print("their rates:  ", pushed)
 # ==============  ===========  ===========  ============  ===================
 #
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
-# :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
-# forward pass, the rates of the outputs are there. This direction is called :term:`forward
-# mode`. Nothing has to be kept for later: each value can be forgotten after the last step
-# that uses it. A walk back needs values from the forward pass, and so it has to keep them.
+# :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the forward
+# pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
+# The push itself needs nothing later: each value can be forgotten after the last step that
+# uses it. A walk back needs values from the forward pass, and so it has to keep them.
 #
 # Push and pull
 # -------------
@@ -215,10 +215,10 @@ temperatures, warmer = torch.func.jvp(night, (insulation,), (torch.tensor(1.0),)
 warmer.round(decimals=2)
 
 # %%
-# After 5 hours. Until then, the better insulated house is ahead by more and more. But later
-# both houses become cold, and the lead melts away. One push has told us this for all hours,
-# and it costs about as much as one more run of the simulation. A pull for each hour would
-# have taken sixteen.
+# After 5 hours. Until then, the better insulated house is ahead by more and more. But
+# later both houses become cold, and the lead melts away. One push has told us this for all
+# hours. It goes through the simulation once, with a rate beside each number. A pull for
+# each hour would have gone back sixteen times.
 
 import matplotlib.pyplot as plt
 
