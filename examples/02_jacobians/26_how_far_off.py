@@ -7,8 +7,8 @@ How far off are the outputs?
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, too high as
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
 computes with measured numbers has this question, which is called *error propagation*. It
-takes the whole :term:`Jacobian`, our table of rates. No single push or pull, ``J @ u`` or
-``v @ J``, can answer it.
+takes every entry of the :term:`Jacobian`, our table of rates, by itself. A push or a pull,
+``J @ u`` or ``v @ J``, adds the entries up.
 """
 
 # %%
@@ -98,9 +98,11 @@ typical
 # the table took two pulls. They agree because the errors are small, so that the table
 # describes the house well.
 #
-# Why could no pull or push do this? Both add up the entries as they are, with their signs.
-# A push with 0.1 for each stove gives 0.3 for the heat, as in the picture. Here each entry
-# has to be squared before anything is added, and for that we need each entry by itself.
+# Why does no single pull or push do this for both outputs? Both add up the entries as they
+# are, with their signs. A push with 0.1 for each stove gives 0.3 for the heat, as in the
+# picture. Here each entry has to be squared before anything is added, and for that we need
+# each entry by itself. (For one output, a pull with a single 1 brings its row, and that is
+# enough.)
 #
 # .. dropdown:: If the errors are not tosses of a coin
 #
@@ -117,8 +119,9 @@ by_chance.std(0)
 # .. admonition:: Remember
 #
 #    - If each input has a small error of its own, up or down, multiply each rate by the
-#      error of its input, square, add up along the row, and take the root.
-#    - For that you need the whole table. A pull or a push adds up its entries with their
+#      error of its input, square, add up along the row, and take the root. The errors have
+#      to be so small that the table describes the function well.
+#    - For that you need each entry by itself. A pull or a push adds up entries with their
 #      signs.
 #
 # .. predict:: Try it
