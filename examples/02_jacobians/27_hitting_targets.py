@@ -8,8 +8,9 @@ Our house gives 6 units of heat and burns 14 units of fuel. How do we move its t
 to get the same heat from 13 units of fuel? If one number is to get better, its gradient
 says which way to go. Here there are two, and the step that saves fuel must leave the heat
 alone. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
-output. The shortest step that fits is ``torch.linalg.pinv(J) @ missing``, and repeated it
-is *Newton's method*. This page finds it with a pencil first.
+output. As far as this table knows, the shortest step that fits is
+``torch.linalg.pinv(J) @ missing``, and repeated it is *Newton's method*. This page finds
+it with a pencil first.
 """
 
 # %%
@@ -232,10 +233,11 @@ for _ in range(3):
 # a thousand rooms, and a step like its first corrects a network.
 #
 # How do you notice that it goes astray? It raises no error. So look at what is missing
-# after each step. Here it shrinks fast. If the wish is impossible, such as a heat of 6
-# from 11 units of fuel, the fuel jumps about for ever, and never comes near. (With all
-# three stoves at 2 it would not arrive, either. Each step moves them alike, and three
-# equal stoves cannot hit both targets.)
+# after each step. Here it shrinks fast. If the wish is impossible, it cannot shrink to
+# nothing. For a heat of 6 from 11 units of fuel, the fuel is still jumping about after a
+# hundred steps. For a heat of 7 from 14 units, the stoves come to rest where both targets
+# are missed. (From three stoves at 2 it would not arrive, either. Each step moves them
+# alike, and three equal stoves cannot hit both targets.)
 #
 # Now choose a step yourself, above the table. Beside the table you see heat and fuel after
 # it. ``u`` turns the first stove up and the third one down. With the heat at
@@ -345,6 +347,12 @@ for _ in range(100):  # 11 units of fuel cannot give a heat of 6
     reached.append(house(start)[1] - 11)
 assert torch.stack(reached).abs().min() > 0.5
 assert torch.stack(reached[50:]).diff().abs().max() > 0.5  # it jumps
+resting, unmet = x, torch.tensor([7.0, 14.0])  # nor 14 units a heat of 7
+for _ in range(100):
+    last = resting
+    resting = resting + torch.linalg.pinv(jacrev(house)(resting)) @ (unmet - house(resting))
+torch.testing.assert_close(resting, last)
+assert (house(resting) - unmet).abs().min() > 0.1
 near_parallel = jacrev(house)(torch.tensor([2.0, 2.0, 2.000001]))
 brought = near_parallel @ torch.linalg.pinv(near_parallel) @ torch.tensor([1e-7, 0.0])
 assert brought[0] < 0.5e-7
