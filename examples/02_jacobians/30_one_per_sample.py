@@ -8,8 +8,9 @@ For a batch ``X`` of ``B`` samples you want a :term:`Jacobian` for each sample. 
 function ``f`` for *one* sample, and call ``torch.func.vmap(torch.func.jacrev(f))(X)``. For
 ``n`` inputs and ``m`` outputs of a sample, the result has shape ``(B, m, n)``: ``B``
 tables of rates, each with a row for each output. If you ask for the Jacobian of the whole
-batch instead, its shape is ``(B, m, B, n)``, and nearly all of it is zeros. This page
-shows both, what they cost, and what to do if you only have a function of the whole batch.
+batch instead, its shape is ``(B, m, B, n)``, and outside of these tables it is zero. This
+page shows both, what they cost, and what to do if you only have a function of the whole
+batch.
 """
 
 # %%
@@ -35,8 +36,8 @@ tables[3]
 # The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
 # The last house has its third stove at 5, so the last entry of its table is 10.
 #
-# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
-# ``(3,)``, which linear layers take:
+# A network can stand in the place of ``house``, if its layers take a sample without a
+# batch. ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take:
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -48,9 +49,10 @@ of_network.shape
 #
 #    ``vmap`` runs the function once for all samples. So an ``if`` cannot look at a value,
 #    which can be different from sample to sample. You see the error below. With
-#    ``torch.where(x.sum() > 5, x**2, x)`` in the place of the ``if``, it works.
-#    :ref:`answers-vmap` has a way out for this and for the other cases, such as Dropout in
-#    training.
+#    ``torch.where(x.sum() > 5, x**2, x)`` in the place of the ``if``, it works. A layer
+#    that wants a batch, such as ``Flatten()``, or BatchNorm in ``eval()``, gets one with
+#    ``lambda x: network(x[None])[0]`` in the place of ``network``. :ref:`answers-vmap` has
+#    the other cases, such as Dropout in training.
 
 
 def decides(x):
@@ -317,6 +319,17 @@ assert (fuel_rows == 2 * X).all()
 assert torch.equal(fuel_of_each, fuel_rows)
 for b in range(4):
     torch.testing.assert_close(of_network[b], jacrev(network)(X[b]))
+for wants_batch in (torch.nn.Flatten(), torch.nn.BatchNorm1d(3).eval()):
+    try:
+        vmap(jacrev(wants_batch))(X)
+        alone = True
+    except (IndexError, ValueError):
+        alone = False
+    assert not alone
+    one_sample = lambda x, layer=wants_batch: layer(x[None])[0]
+    of_layer = jacrev(wants_batch)(X)
+    for b, own_block in enumerate(vmap(jacrev(one_sample))(X)):
+        torch.testing.assert_close(own_block, of_layer[b, :, b])
 assert pullback.mixing(torch.nn.BatchNorm1d(3), X)
 assert not pullback.mixing(torch.nn.BatchNorm1d(3).eval(), X)
 no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
