@@ -194,10 +194,10 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # How do you find the pattern of a function of your own? :func:`pullback.sparsity` follows
 # the operations of the function rather than the numbers. So it finds all 16 filled places
 # even when it is shown ``T = 0``, and its plan can be used at any ``T``, as long as the
-# function makes no decisions by looking at values. The result is a *sparse* tensor, which
-# stores the filled places and leaves out the rest. For ten thousand rooms that is about
-# 30,000 numbers instead of 100 million. (Leave out the zeros when you solve for the step,
-# too.)
+# function makes no decisions by looking at values, as with ``if`` or with an index such as
+# ``T[T.argmax()]``. The result is a *sparse* tensor, which stores the filled places and
+# leaves out the rest. For ten thousand rooms that is about 30,000 numbers instead of 100
+# million. (Leave out the zeros when you solve for the step, too.)
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colors:", plan.n_colors)
