@@ -151,11 +151,12 @@ for name, w in {"before": weights, "bias": quick}.items():
 # ----------------------------------------
 #
 # Many steps of the nine hidden weights correct our prediction. We look for the shortest,
-# and there is a reason for it. Take the prediction at any other setting. It has a row of
-# rates of its own, and as far as this row knows, the step changes it by the sum of rate
+# and there is a reason for it. The prediction at any other setting has a row of rates of
+# its own. As far as this row knows, the step changes that prediction by the sum of rate
 # times step over all weights. You may know from school that for two arrows such a sum is
 # length times length times the cosine of the angle between them. So it is never larger
-# than the product of the two lengths. A short step changes little, at every setting.
+# than the product of the two lengths, and the shorter the step, the less it can change, at
+# every setting.
 #
 # Here are the rates of the nine hidden weights at our setting, with a line for each unit
 # and its three weights, one for each stove:
@@ -259,7 +260,7 @@ for name, w in {"before": weights, "bias": quick, "step": changed_by(step)}.item
 # know a hundred of them. So we measure a step by what it does at these settings, as far as
 # their tables know, and no longer by its length. We take the step that hits both targets
 # and has the smallest sum of squared changes. ``others`` holds the two rows of each
-# setting, and a formula like that of ``pinv`` finds the step:
+# setting, 200 rows for nine weights, and a formula like that of ``pinv`` finds the step:
 
 others = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
 others = others.reshape(200, 9)  # heat and fuel at a hundred settings, nine weights
@@ -314,11 +315,13 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # %%
 # .. dropdown:: For a network of your own
 #
-#    To change several parameters at once, flatten each of their blocks and put them side by
-#    side. With ``y`` for the prediction, whatever its shape, this is
+#    To change several parameters at once, flatten each of their blocks and put them side
+#    by side. With ``y`` for the prediction, whatever its shape, this is
 #    ``torch.cat([block.reshape(y.numel(), -1) for block in blocks.values()], dim=1)``.
-#    (``flatten(1)`` is enough for a ``y`` with one dimension, like ours.) Then go on
-#    as above, and split the step into the parameters again.
+#    Then go on as above, and split the step into the parameters again. The step that harms
+#    least needs more rows in ``others`` than there are weights, and none of the weights
+#    without influence. Else add a number to the diagonal of ``others.T @ others``, one
+#    that is large enough to keep the step short.
 #
 # Which predictions will move?
 # ----------------------------
