@@ -176,18 +176,18 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # :ref:`chain-of-jacobians`. With three layers, ``backward`` computes
 # ``((v @ J3) @ J2) @ J1``, starting on the left. ``v @ J3`` is what the rule of the last
 # layer gives, and it looks like the input of this layer. It is the ``v`` for the rule of
-# the layer before, and so on. However many layers there are, what goes through them is
-# always one ``v``, and never a table.
+# the layer before, and so on. However many layers such a chain has, what goes through it
+# is always one ``v``, and never a table.
 #
 # What fills the memory
 # ---------------------
 #
 # The rule for the square contains ``x``, and a walk back begins when the forward pass is
 # over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
-# ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it.
-# It takes two functions. The first is called with every tensor that PyTorch keeps, and ours
-# writes down its size. The second is called when the tensor is needed again, and ours hands
-# it back unchanged:
+# ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it. It
+# takes two functions. The first is called with every tensor that a rule of PyTorch keeps,
+# and ours writes down its size. The second is called when the tensor is needed again, and
+# ours hands it back unchanged:
 
 
 def kept_numbers(f, x):
@@ -203,8 +203,8 @@ def kept_numbers(f, x):
 
 
 # %%
-# What a rule keeps is what stands in it, the inputs or the result. The rule for a square
-# contains its input, and that for ``tanh`` contains its result: where the result is
+# What a rule keeps is what stands in it, often the inputs or the result. The rule for a
+# square contains its input, and that for ``tanh`` contains its result: where the result is
 # :math:`t`, the slope is :math:`1-t^2`. The rule for a sum only copies what arrives, and
 # keeps nothing.
 #
