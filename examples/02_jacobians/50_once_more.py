@@ -202,8 +202,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# In a call of ``autograd.grad``, only ``create_graph=True`` helps. A second
-# ``y.backward()`` walks back through the fuel again, and never through the gradient.
+# What helps is ``create_graph=True`` in the first call. A second ``y.backward()`` does
+# not. With ``retain_graph=True`` it walks back through the fuel again, and never through
+# the gradient. (If the gradient does not depend on ``x``, as that of the heat, the Hessian
+# is zero, and the error comes even with ``create_graph=True``. ``hvp`` returns the zeros.)
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -225,8 +227,9 @@ except RuntimeError as error:
 #       zeros: The fuel itself still depends on x.
 #
 #    The gradient of the fuel alone is ``[8, 7, 8]``. Somebody takes the gradient of fuel
-#    and penalty together, and has forgotten ``create_graph=True``. Do we see the error from
-#    above again, or do we get three numbers, and which?
+#    and penalty together, and has written ``retain_graph=True`` in the place of
+#    ``create_graph=True``. Do we see the error from above again, or do we get three
+#    numbers, and which?
 
 for create_graph in (False, True):
     y = fuel(x)
@@ -235,11 +238,11 @@ for create_graph in (False, True):
     print(f"create_graph={create_graph}: {total}")
 
 # %%
-# There is no error this time. The fuel itself still depends on ``x``, so the walk back has
-# somewhere to go. And the first line is still the gradient of the fuel alone. Without a
-# graph the penalty counted as a constant. It made the loss larger and changed no gradient.
-# In a network the same happens with the gradient of the weights, which then train as if
-# there were no penalty.
+# There is no error this time. The fuel itself still depends on ``x``, and
+# ``retain_graph=True`` has kept its graph, so the walk back has somewhere to go. And the
+# first line is still the gradient of the fuel alone. Without a graph the penalty counted
+# as a constant. It made the loss larger and changed no gradient. In a network the same can
+# happen with the gradient of the weights, which then train as if there were no penalty.
 #
 # The second line has the penalty in it, and you can work out by how much. The squares of
 # the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
@@ -341,6 +344,10 @@ torch.testing.assert_close(total, (g + 2 * H @ g).detach())  # with the penalty
 assert (2 * g @ H).tolist() == (2 * H @ g).tolist() == [106, 92, 78]
 
 leaf = point.clone().requires_grad_()
+heat = leaf.sum()
+(level,) = torch.autograd.grad(heat, leaf, create_graph=True)
+assert not level.requires_grad  # so the second walk has nowhere to go
+assert not hvp(torch.sum, point, u).any()
 y = fuel(leaf)
 y.backward(retain_graph=True)
 y.backward()
