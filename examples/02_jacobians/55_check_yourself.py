@@ -243,11 +243,11 @@ six.item()
 #
 # .. dropdown:: Answer
 #
-#    It is zero: a column with the mean 0 adds up to 0, whatever the batch is, and so its
-#    sum does not change. In training mode you get the sum of a sample's effects on the
-#    whole batch. In ``eval()`` mode, with the mean and variance that BatchNorm has
-#    collected, each output depends on its own sample only, and the tables are right.
-#    (:ref:`one-jacobian-per-sample`)
+#    It is zero, up to rounding: a column with the mean 0 adds up to 0, whatever the batch
+#    is, and so its sum does not change. In training mode you get the sum of a sample's
+#    effects on the whole batch. In ``eval()`` mode, with the mean and variance that
+#    BatchNorm has collected, each output depends on its own sample only, and the tables
+#    are right. (:ref:`one-jacobian-per-sample`)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
