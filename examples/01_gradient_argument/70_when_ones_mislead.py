@@ -75,7 +75,8 @@ table
 import pullback
 
 apartments = ["apartment 1", "apartment 2", "apartment 3"]
-pullback.live(shares, x.detach(), rows=apartments, columns=apartments)
+radiators = ["radiator 1", "radiator 2", "radiator 3"]
+pullback.live(shares, x.detach(), rows=apartments, columns=radiators)
 
 # %%
 # .. dropdown:: The v for the first apartment
