@@ -247,7 +247,7 @@ pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns
 # .. admonition:: Remember
 #
 #    - Columns that do not meet in any row can share one push, and their numbers can be
-#      told apart afterwards: the column tells which push, the row the place in it.
+#      told apart afterward: the column tells which push, the row the place in it.
 #    - A tridiagonal Jacobian takes at most three pushes, however large it is.
 #    - To color a pattern, give each column the first color that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the

@@ -41,15 +41,15 @@ import matplotlib.pyplot as plt
 
 sizes = torch.linspace(0, 1.5, 31)
 with torch.no_grad():
-    burnt = torch.stack([fuel(x + size * u) for size in sizes])
+    burned = torch.stack([fuel(x + size * u) for size in sizes])
     promised = fuel(x) + sizes * (g @ u)
 
-plt.plot(sizes, burnt, label="fuel")
+plt.plot(sizes, burned, label="fuel")
 plt.plot(sizes, promised, "--", label="what the rate promises")
 plt.xlabel("size of the step along u")
 plt.title("The fuel along our plan")
 plt.legend()
-print("lowest:", burnt.min().item(), " at the start:", burnt[0].item())
+print("lowest:", burned.min().item(), " at the start:", burned[0].item())
 
 # %%
 # It falls from 20 to 19.75, and then it rises again. The rate alone is the dashed line,
@@ -329,8 +329,8 @@ for product in (Hu, from_number, pushed, reverse_over_forward):
 along = torch.linspace(-1, 2, 301)
 far = torch.stack([fuel(point + s * u) for s in along])
 torch.testing.assert_close(along[far.argmin()], torch.tensor(step), atol=0.01, rtol=0)
-assert burnt[-1] > burnt[0] > burnt.min() == 19.75
-torch.testing.assert_close(burnt, 20 - sizes + sizes**2)  # a parabola
+assert burned[-1] > burned[0] > burned.min() == 19.75
+torch.testing.assert_close(burned, 20 - sizes + sizes**2)  # a parabola
 assert fuel(point + step * u) == 19.75 < 20 == fuel(point)
 assert step == 0.5
 assert curvature == u @ Hu == 2
