@@ -216,6 +216,41 @@ def test_a_longer_part_of_a_message_leads_to_its_page_before_all_others():
     assert rank("freed saved")[0] == "b.html"
 
 
+def test_a_query_that_says_little_leads_to_a_page_before_an_entry_on_one_of_its_cases():
+    """The best page alone; and who names more than the page does wants the entry."""
+    page = record("auto_examples/a.html", "Empty and missing slopes", "Many reasons.")
+    entries = [
+        record("answers/a.html", "Answers"),
+        record(
+            "answers/a.html#kept",
+            "Empty slopes of a kept tensor",
+            "Empty slopes, though kept.",
+            "Answers",
+            wordings=["my slopes are back empty"],
+        ),
+    ]
+    other = record("auto_examples/b.html", "Empty slopes of layers and nets", "Many.")
+    others = [record(f"{n}.html", f"Number {n}", "Another page.") for n in range(9)]
+    rank = ranked([page, *entries, other, *others])
+    first, second, *_ = rank("slopes empty")
+    assert (first, second) == ("auto_examples/a.html", "answers/a.html#kept")
+    assert rank("slopes of the kept tensor empty")[0] == "answers/a.html#kept"
+
+
+def test_a_word_of_talk_tells_less_than_one_of_the_matter_however_rare_it_is():
+    """Though "suddenly" is in one title alone, and "slope" in several."""
+    rank = ranked(
+        [
+            record("a.html", "The loss suddenly", "It jumps."),
+            record("b.html", "The slope of a loss", "A number."),
+            record("c.html", "A slope", "A number."),
+            *(record(f"{n}.html", f"Number {n}", "The loss.") for n in range(9)),
+        ]
+    )
+    assert rank("suddenly slope")[-1] == "a.html"
+    assert rank("loss suddenly")[0] == "a.html"
+
+
 def test_a_library_that_the_query_does_not_name_comes_later():
     rank = ranked(
         [

@@ -52,6 +52,7 @@ const WEIGHTS = {
   saturation: 1.2, // of a word that is said again and again
   length: 0.6, // how much a word of the text counts for less in a longer one
   rare: 0.7, // the power of how much more a rare word says
+  talk: 0.5, // of what it says, what a word of talk does, however rare it is
   otherName: 0.6, // what another name of the same thing counts
   typo: 0.8,
   joined: 0.9, // "check point" for "checkpoint", and the other way round
@@ -67,6 +68,7 @@ const WEIGHTS = {
   term: 1.3,
   defined: 2, // and a term, where it is asked what something is
   fix: 1.6, // a page that starts from a symptom
+  general: 2, // how much more the best page counts, nearly, where a query says next to nothing
   message: 1.4, // the page of a message; one that is quoted counts as a page
   raised: 1.4, // and more where the query says that something raises, fails or warns
   typed: 3, // and where the query is a part of the message, typed by hand
@@ -75,6 +77,7 @@ const WEIGHTS = {
   special: 0.8, // an entry whose title names a library that the query does not name
   versus: 1.5, // an entry that has a name with both of the things that the query compares
 };
+const FEW = 4; // things that a query names, from which on it is as special as an entry
 const WORDINGS = 14; // words in all the wordings of a record, on the average
 const PART = 0.8; // of the query that is in a message, in its order, where it was typed by hand
 const LONG = 6; // terms of a query that is a part of a message and of nothing else
@@ -86,6 +89,8 @@ const RAISES = /\b(?:errors?|warnings?|warns|exception|raises?|crash(?:es|ed)?|c
 const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|mean\W*$)/i;
 // Two things that are compared, not "before or after".
 const VERSUS = /(?!before\b)\b(\S+)\s+(?:vs\.?|versus|or|(?:the\s+)?same\s+as)\s+(\S+)|between\s+(\S+)\s+and\s+(\S+)/gi;
+const TALK = "again although always call come end even exactly find give go happen keep look make"
+  + " properly put return say see someone sometimes stuff suddenly take tell thing though turn use work";
 const LIBRARIES = "accelerate accelerator captum deepspeed lightning opacus trainer";
 
 // How somebody wants to be answered, which says nothing of what they ask.
@@ -159,6 +164,7 @@ const ranker = (index, messages, W = WEIGHTS) => {
   const terms = (text) => splitWords(text).map(stem).filter(Boolean);
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
   const special = new Set(terms(LIBRARIES));
+  const talk = new Set(terms(TALK));
 
   // How often each term stands in each record, weighted by where.
   const counted = new Map();
@@ -195,6 +201,7 @@ const ranker = (index, messages, W = WEIGHTS) => {
       : titles.flatMap(({ own }) => own.filter((term) => special.has(term)));
     // What a section answers is an answer of its page, too; an entry of a list is none.
     if (!["example", "fix", "message"].includes(area)) record.whole = undefined;
+    record.general = !page && (area === "fix" || area === "example");
     const kind = area === "message" ? W.message
       : area === "fix" ? W.fix
       : area === "list" ? W.list
@@ -211,7 +218,7 @@ const ranker = (index, messages, W = WEIGHTS) => {
     if (!rarities.has(term)) {
       const places = counted.get(term)?.size ?? 0;
       const rare = Math.log(1 + (records.length - places + 0.5) / (places + 0.5));
-      rarities.set(term, rare ** W.rare);
+      rarities.set(term, rare ** W.rare * (talk.has(term) ? W.talk : 1));
     }
     return rarities.get(term);
   };
@@ -422,6 +429,9 @@ const ranker = (index, messages, W = WEIGHTS) => {
       const { whole } = record;
       if (whole) best.set(whole, Math.max(weighted, best.get(whole) ?? 0));
     }
+    // Who says little assumes little: a page of many cases goes before an entry on one of them.
+    const [broad] = [...scores].filter(([{ general }]) => general).sort((a, b) => b[1] - a[1]);
+    if (broad) scores.set(broad[0], broad[1] * W.general ** Math.max(0, 1 - asked.length / FEW));
     for (const [page, value] of best)
       scores.set(page, (scores.get(page) ?? 0) + W.ofPage * value);
     const sorted = [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record);
