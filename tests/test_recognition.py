@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from built import CHROMIUM
 from executed import ROOT
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from sweeps import examples
 
 import search_index
 from pullback import _messages, _recognition
@@ -117,7 +118,7 @@ def test_a_text_is_looked_at_whatever_its_form():
 
 
 @given(st.data())
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@examples(300, suppress_health_check=list(HealthCheck))
 def test_the_text_looked_for_first_is_in_all_that_a_pattern_finds(data):
     pattern = data.draw(st.sampled_from(PATTERNS))
     text = data.draw(st.from_regex(pattern))
