@@ -13,6 +13,8 @@ from sweeps import (  # noqa: F401
     pytest_runtest_setup,
 )
 
+import pages
+
 gc.disable()  # it walks what is imported and collected again and again
 
 
@@ -40,6 +42,12 @@ def address():
 def browser():
     with launched() as browser:
         yield browser
+
+
+@pytest.fixture
+def torch_alone(monkeypatch):
+    """Have pages find torch imported, without its parts that take longer than the rest."""
+    monkeypatch.setattr(pages, "PRELOAD", ["torch"])
 
 
 @pytest.fixture

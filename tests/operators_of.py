@@ -46,16 +46,20 @@ class Calls(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Keep the arguments if they are the smallest so far."""
         kwargs = kwargs or {}
+        if isinstance(func, OpOverload) and func.namespace == "aten":
+            self.keep(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def keep(self, func, args, kwargs):
+        """Keep arguments with real numbers; most calls have been seen before, as large."""
         parts = pytree.tree_leaves((args, kwargs))
         tensors = [t for t in parts if isinstance(t, torch.Tensor)]
-        own = isinstance(func, OpOverload) and func.namespace == "aten"
+        size = sum(t.numel() for t in tensors)
+        if size >= self.smallest.get(func, (LARGEST + 1,))[0]:
+            return
         devices = [*(t.device for t in tensors), kwargs.get("device")]
-        elsewhere = torch.device("meta") in devices
-        if own and any(map(is_real, tensors)) and not elsewhere:
-            size = sum(t.numel() for t in tensors)
-            if size < self.smallest.get(func, (LARGEST + 1,))[0]:
-                self.smallest[func] = size, *pytree.tree_map(copied, (args, kwargs))
-        return func(*args, **kwargs)
+        if any(map(is_real, tensors)) and torch.device("meta") not in devices:
+            self.smallest[func] = size, *pytree.tree_map(copied, (args, kwargs))
 
 
 def is_real(t):

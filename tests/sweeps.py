@@ -13,7 +13,8 @@ may just have changed, are taken beside the lot; in a fresh copy all were writte
 The lot, and the numbers that a test draws, follow from the sources alone: a fresh copy
 takes no case, and sees no number, that a run which passed here has not. Only with
 ``--every-case`` does Hypothesis draw examples that no run has seen, and a test other
-numbers in each run; the head of the report says how to draw these once more.
+numbers in each run; the head of the report says how to draw these once more. Of a test
+with costly ``examples`` a run draws a quarter; of a long table it asks for a ``quarter``.
 """
 
 import functools
@@ -36,6 +37,17 @@ for name in ("repeatable", "every"):  # on a busy machine a deadline fails by ch
     hypothesis.settings.register_profile(
         name, derandomize=name == "repeatable", deadline=None
     )
+
+
+def examples(count, **others):
+    """Return the settings of a test with so many examples, or a quarter, as in the lots."""
+    repeatable = hypothesis.settings.get_current_profile_name() == "repeatable"
+    return hypothesis.settings(max_examples=count // 4 if repeatable else count, **others)
+
+
+def quarter(names):
+    """Return a quarter of some names, by lot."""
+    return sorted(names, key=lambda name: digest(name, sources()))[: len(names) // 4]
 
 
 def pytest_addoption(parser):

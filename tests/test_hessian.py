@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 from functions import OldCube, noting, numbers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sweeps import examples
 
 import pullback
 from pullback._sparse import star
@@ -109,7 +110,7 @@ def sums(draw):
 
 
 @given(sums())
-@settings(max_examples=60)
+@examples(60)
 def test_random_sums(case):
     f, n = case
     x = numbers(n)
@@ -134,7 +135,7 @@ def graphs(draw):
 
 
 @given(graphs(), st.booleans())
-@settings(max_examples=200)
+@examples(200)
 def test_stars(case, ahead):
     """By brute force: neighbours differ, and each path of four has three colours."""
     pattern, order = case

@@ -187,26 +187,14 @@ def test_the_plugin_of_pytest(tmp_path):
         "@pytest.mark.pullback_watch(without=['not-finite'])\ndef test_without(): trap()\n"
         "@pytest.mark.pullback_watch\ndef test_own(): assert False\n"
     )
-    base = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "pullback._pytest",
-        "-c",
-        "/dev/null",
-    ]
-    base += ["-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    given = ("-q", "-p", "pullback._pytest", "-c", "/dev/null", "-p", "no:cacheprovider")
 
     def ran(*more):
-        done = subprocess.run(
-            [*base, *more, str(tmp_path / "test_it.py")],
-            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # not twice
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout
+        return run_module(
+            *("pytest", *given, "--rootdir", str(tmp_path), *more, "test_it.py"),
+            folder=tmp_path,
+            environment={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # not twice
+        ).stdout
 
     out = ran()
     assert "2 failed, 2 passed" in out

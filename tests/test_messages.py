@@ -17,12 +17,10 @@ import error_pages
 from pages import Store, find, pieces
 from pullback import _messages
 from pullback._messages import messages, themes
-from pullback._recognition import lookup
+from pullback._recognition import lookup, matches
 
 MESSAGES = messages()
-REPRODUCED = [m for m in MESSAGES if m.broken and not m.silent]
 SILENT = [m for m in MESSAGES if m.silent]
-FIXED = [m for m in MESSAGES if m.fixed]
 PASTED = json.loads((ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8"))
 ENTRY = """+++
 name = 'Two are too many'
@@ -64,10 +62,6 @@ print(1)
 """
 
 
-def each(messages):
-    return pytest.mark.parametrize("message", messages, ids=lambda m: m.anchor)
-
-
 def raised_by(message):
     return error_pages.raised_by(message, shown_by(message.anchor))
 
@@ -81,51 +75,31 @@ def page_of(message):
 
 
 def recognised(text):
-    return [message.anchor for message in MESSAGES if message.find(text)]
+    return [message.anchor for message, _ in matches(text)]
 
 
-@each(REPRODUCED)
-def test_what_the_reproducer_raises_is_this_message_and_no_other(message):
-    kind, text = raised_by(message)
-    assert kind in message.kinds
-    assert recognised(text) == [message.anchor]
+# -- The entries ------------------------------------------------------------------------
 
 
-@each(REPRODUCED)
-def test_a_pasted_traceback_is_recognised(message):
-    kind, text = raised_by(message)
-    wrapped = "\n    ".join(re.findall(r".{1,60}(?:\s|$)|\S+", text.replace("\n", " ")))
-    pasted = f"Traceback (most recent call last):\n  ...\n{kind}: {wrapped}\n"
-    assert lookup(pasted) is message
-
-
-@each(FIXED)
-def test_the_fix_passes_without_a_warning_and_shows_its_result(message):
-    assert printed(message, "fixed")
-    the_fix_is_checked_and_not_by_what_is_to_be_copied(message)
-
-
-def the_fix_is_checked_and_not_by_what_is_to_be_copied(message):
-    assert "assert" in message.proof
-    assert "assert" not in message.fixed, "it is not to be copied"
-
-
-@each(SILENT)
-def test_the_trap_is_silent_and_proved_by_an_assertion(message):
-    assert printed(message, "broken")
-    assert "assert" in message.broken
-
-
-@each(MESSAGES)
-def test_older_wordings_and_the_title_are_recognised(message):
-    wordings = [*message.older, *([] if message.silent else [message.title])]
-    for wording in wordings:
-        assert recognised(wording) == [message.anchor], wording
-
-
-@each(MESSAGES)
-def test_the_entry_is_whole(message):
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.anchor)
+def test_an_entry_is_whole_its_code_shows_what_it_says_and_so_does_its_page(message):
+    """One test an entry: a test of each of these would be four thousand."""
     the_entry_is_whole(message)
+    the_entry_is_named_and_asked_for(message)
+    message.check()
+    assert "{" not in message.advice({}), "it needs a value"
+    older_wordings_and_the_title_are_recognised(message)
+    if message.silent:
+        the_trap_is_silent_and_proved_by_an_assertion(message)
+    elif message.broken:
+        the_reproducer_raises_this_message_and_no_other(message)
+        a_pasted_traceback_is_recognised(message)
+    if message.fixed:
+        assert printed(message, "fixed"), "it shows no result"
+        the_fix_is_checked_and_not_by_what_is_to_be_copied(message)
+    page = page_of(message)
+    the_page_has_anchor_title_and_sections(message, page)
+    the_page_prints_no_rounding_noise(message, page)
 
 
 def the_entry_is_whole(message):
@@ -138,11 +112,6 @@ def the_entry_is_whole(message):
     assert message.fixed or not message.broken
 
 
-@each(MESSAGES)
-def test_the_entry_is_named_and_asked_for_in_plain_words(message):
-    the_entry_is_named_and_asked_for(message)
-
-
 def the_entry_is_named_and_asked_for(message):
     assert message.name
     assert not re.search(r"\.$|`", message.name), "a heading, without Markdown"
@@ -151,14 +120,49 @@ def the_entry_is_named_and_asked_for(message):
     assert len({*message.asked}) == len(message.asked)
 
 
-@each(MESSAGES)
-def test_patterns_compile(message):
-    message.check()
+def older_wordings_and_the_title_are_recognised(message):
+    wordings = [*message.older, *([] if message.silent else [message.title])]
+    for wording in wordings:
+        assert recognised(wording) == [message.anchor], wording
 
 
-@each(MESSAGES)
-def test_advice_needs_no_value(message):
-    assert "{" not in message.advice({})
+def the_trap_is_silent_and_proved_by_an_assertion(message):
+    assert printed(message, "broken")
+    assert "assert" in message.broken
+
+
+def the_reproducer_raises_this_message_and_no_other(message):
+    kind, text = raised_by(message)
+    assert kind in message.kinds
+    assert recognised(text) == [message.anchor]
+
+
+def a_pasted_traceback_is_recognised(message):
+    kind, text = raised_by(message)
+    wrapped = "\n    ".join(re.findall(r".{1,60}(?:\s|$)|\S+", text.replace("\n", " ")))
+    pasted = f"Traceback (most recent call last):\n  ...\n{kind}: {wrapped}\n"
+    assert lookup(pasted) is message
+
+
+def the_fix_is_checked_and_not_by_what_is_to_be_copied(message):
+    assert "assert" in message.proof
+    assert "assert" not in message.fixed, "it is not to be copied"
+
+
+def the_page_has_anchor_title_and_sections(message, page):
+    assert f"(error-{message.anchor})=\n# " in page
+    for heading in ("## Do this", "## More"):
+        assert f"\n{heading}\n" in page
+    for code in (message.broken, message.fixed):
+        assert f"```python\n{code}\n```" in page or not code
+    for ours in (r"0x[0-9a-f]{6}", "site-packages", "/errors/", r"runner\.py"):
+        assert not re.search(ours, page.replace(message.title, ""))
+
+
+def the_page_prints_no_rounding_noise(message, page):
+    blocks = re.findall(r"^:class: message\n\n(.*?)^```$", page, re.M | re.S)
+    assert blocks or message.silent or not message.broken
+    assert rounding_noise("\n".join(blocks)) == []
 
 
 def test_names_are_used_once():
@@ -293,6 +297,7 @@ def test_what_is_wrong_with_an_entry_is_said_with_its_file(entry, old, new, reas
     assert str(raised.value).startswith(f"{file}: ")
 
 
+@pytest.mark.usefixtures("torch_alone")
 def test_the_entry_that_contributing_shows_passes_what_an_entry_is_held_to(tmp_path):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (template,) = re.findall(r"^````md\n(\+{3}.*?)^````$", text, re.M | re.S)
@@ -373,6 +378,7 @@ def test_importing_the_package_reads_no_message():
     assert not {"pullback._messages", "pullback._recognition"} & {*loaded.split()}
 
 
+@pytest.mark.usefixtures("torch_alone")
 def test_only_what_adds_notes_depends_on_the_entries(tmp_path):
     """A page runs again when a folder of the package that it read has changed."""
     opening = "import torch, pullback\nfrom contextlib import suppress\nz = torch.ones(2)\n"
@@ -391,25 +397,6 @@ def test_only_what_adds_notes_depends_on_the_entries(tmp_path):
 
 
 # -- The pages --------------------------------------------------------------------------
-
-
-@each(MESSAGES)
-def test_the_page_has_anchor_title_and_sections(message):
-    page = page_of(message)
-    assert f"(error-{message.anchor})=\n# " in page
-    for heading in ("## Do this", "## More"):
-        assert f"\n{heading}\n" in page
-    for code in (message.broken, message.fixed):
-        assert f"```python\n{code}\n```" in page or not code
-    for ours in (r"0x[0-9a-f]{6}", "site-packages", "/errors/", r"runner\.py"):
-        assert not re.search(ours, page.replace(message.title, ""))
-
-
-@each(MESSAGES)
-def test_the_page_prints_no_rounding_noise(message):
-    blocks = re.findall(r"^:class: message\n\n(.*?)^```$", page_of(message), re.M | re.S)
-    assert blocks or message.silent or not message.broken
-    assert rounding_noise("\n".join(blocks)) == []
 
 
 def test_a_message_that_is_not_reproduced_says_so():

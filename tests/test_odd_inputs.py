@@ -12,8 +12,9 @@ import pytest
 import torch
 from executed import ROOT
 from executed import odd_answers as recorded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sweeps import examples
 
 import odd_answers
 import pullback
@@ -156,7 +157,7 @@ def blocks(entries, y, x):
     return entries.reshape(len(y), rest[0], len(x), rest[1]).any(3).any(1)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tensors(), st.lists(st.sampled_from(sorted(STEPS)), max_size=3), st.booleans())
 def test_every_function_agrees_with_rows_taken_one_by_one(x, names, recording):
     f = compose(names)
@@ -319,7 +320,7 @@ def test_each_argument_is_refused_by_name(name, place):
                 assert name == "assert_checked", (i, str(error))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(sorted(EVERY)), junk, junk, junk, st.booleans())
 def test_junk_is_refused_by_name(name, x, v, returned, good):
     x = torch.tensor([1.0, 2.0, 3.0]) if good else x

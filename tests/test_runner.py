@@ -16,77 +16,98 @@ from pages import ODD_ANSWERS, ROOT, Store, executed, find, pieces
 PACKAGE = {"src/tiny/__init__.py": "def a():\n    return 'number one'"}
 
 
+def ran_together(folder, pages, **files):
+    """Execute the pages of a project in one go; return what came of each."""
+    write(folder, {**PACKAGE, **files, **pages})
+    found = {page.name: page for page in find(folder)}
+    done = Store(folder).execute([found[name] for name in pages], 1)
+    results = {page.name: result for page, result in done}
+    return [results[name] for name in pages]
+
+
 def ran(folder, code, name="examples/one/page.py", **files):
     """Execute a page of a project; return what came of it."""
-    write(folder, {**PACKAGE, **files, name: code})
-    ((_, result),) = Store(folder).execute(list(find(folder)), 1)
+    (result,) = ran_together(folder, {name: code}, **files)
     return result
 
 
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("1 / 0", "ZeroDivisionError"),
-        ("import sys; print('here', file=sys.stderr)", "here\n"),
-        ("import os; os.write(2, b'said in C') > 0", "said in C"),
-        ("import os; os.write(1, b'said in C') > 0", "said in C"),
-        ("import warnings; warnings.warn('beware')", "UserWarning: beware"),
-        ("import warnings; warnings.warn('old', DeprecationWarning)", "DeprecationWarning"),
-        ("import sphinx", "No module named 'sphinx'"),
-        ("import os; os._exit(3)", "crashed"),
-        ("import os; assert os.listdir() == ['page.py'], os.listdir()", ""),
-        ("import numpy, tiny", ""),
-    ],
-)
-def test_what_does_not_run_alone_is_told(tmp_path, code, wrong):
-    found = ran(tmp_path, f'"""Page."""\n{code}')["failure"]
-    assert wrong in found
-    assert bool(wrong) == bool(found)
+def hold(results, codes):
+    """Hold the result of each code to what is wrong with it, which may be nothing."""
+    for (code, wrong), result in zip(codes.items(), results, strict=True):
+        assert wrong in result["failure"], code
+        assert bool(wrong) == bool(result["failure"]), (code, result["failure"])
 
 
-ENTRY = "src/tiny/messages/theme/example.md"
+def test_what_does_not_run_alone_is_told(tmp_path):
+    codes = {
+        "1 / 0": "ZeroDivisionError",
+        "import sys; print('here', file=sys.stderr)": "here\n",
+        "import os; os.write(2, b'said in C') > 0": "said in C",
+        "import os; os.write(1, b'said in C') > 0": "said in C",
+        "import warnings; warnings.warn('beware')": "UserWarning: beware",
+        "import warnings; warnings.warn('old', DeprecationWarning)": "DeprecationWarning",
+        "import sphinx": "No module named 'sphinx'",
+        "import os; os._exit(3)": "crashed",
+        "import os; assert os.listdir() == ['page.py'], os.listdir()": "",
+        "import numpy, tiny": "",
+    }
+    pages = {
+        f"examples/number_{i}/page.py": f'"""Page."""\n{code}'
+        for i, code in enumerate(codes)
+    }
+    hold(ran_together(tmp_path, pages), codes)
+
+
+ENTRY = "src/tiny/messages/theme/number-0.md"
+
+
+def raised_together(folder, codes):
+    """Execute the code of each of some messages; return what came of each."""
+    for i, code in enumerate(codes):
+        entry = ENTRY.replace("0", str(i))
+        write(folder, {**PACKAGE, entry: f"Prose.\n\n```python broken\n{code}\n```"})
+    done = Store(folder).execute(list(pieces(folder)), 1)
+    results = {piece.name: result for piece, result in done}
+    return [results[f"errors/number-{i}/broken.py"] for i in range(len(codes))]
 
 
 def raised(folder, code):
     """Execute a piece of code of a message; return what came of it."""
-    write(folder, {**PACKAGE, ENTRY: f"Prose.\n\n```python broken\n{code}\n```"})
-    ((piece, result),) = Store(folder).execute(list(pieces(folder)), 1)
-    assert piece.name == "errors/example/broken.py"
+    (result,) = raised_together(folder, [code])
     return result
 
 
 def test_the_code_of_a_message_shows_what_it_raises_and_warns_of(tmp_path):
     first = "import warnings; print(__name__); warnings.warn('old', DeprecationWarning)"
-    result = raised(tmp_path, f"{first}\n1 / 0")
-    assert result["failure"] == ""
-    (shown,) = result["shown"]
+    raising, passing = raised_together(tmp_path, [f"{first}\n1 / 0", "print(__name__)"])
+    assert raising["failure"] == ""
+    (shown,) = raising["shown"]
     texts = [["ZeroDivisionError", "division by zero"], ["DeprecationWarning", "old"]]
     assert shown == {"line": 1, "raised": texts}
-    (shown,) = raised(tmp_path, "print(__name__)")["shown"]
+    (shown,) = passing["shown"]
     assert shown == {"line": 1, "stdout": "__main__\n"}
 
 
+@pytest.mark.usefixtures("torch_alone")
 def test_a_warning_that_torch_gives_once_is_given_to_each(tmp_path):
     """The first one is no other's: the process is new."""
     code = "import torch\nx = torch.ones(1, requires_grad=True) * 2\nx.grad\nx.grad"
-    (shown,) = raised(tmp_path, code)["shown"]
-    assert [kind for kind, _ in shown["raised"]] == ["UserWarning", "UserWarning"]
+    for result in raised_together(tmp_path, [code, code]):
+        (shown,) = result["shown"]
+        assert [kind for kind, _ in shown["raised"]] == ["UserWarning", "UserWarning"]
 
 
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("import sphinx", ""),  # raises, as it may
-        ("import os; os._exit(3)", "crashed"),
-        ("import os; os.write(2, b'said in C')", "said in C"),
-        ("import os; assert os.listdir() == ['broken.py']", ""),
-    ],
-)
-def test_the_code_of_a_message_runs_alone(tmp_path, code, wrong):
-    result = raised(tmp_path, code)
-    assert wrong in result["failure"]
-    assert bool(wrong) == bool(result["failure"])
-    assert ("sphinx" in code) == any("raised" in shown for shown in result["shown"])
+def test_the_code_of_a_message_runs_alone(tmp_path):
+    codes = {
+        "import sphinx": "",  # raises, as it may
+        "import os; os._exit(3)": "crashed",
+        "import os; os.write(2, b'said in C')": "said in C",
+        "import os; assert os.listdir() == ['broken.py']": "",
+    }
+    results = raised_together(tmp_path, codes)
+    hold(results, codes)
+    for code, result in zip(codes, results, strict=True):
+        assert ("sphinx" in code) == any("raised" in shown for shown in result["shown"])
 
 
 def test_nobody_waits_for_threads_that_the_code_leaves(tmp_path):
@@ -105,7 +126,7 @@ def test_the_prose_of_a_message_is_not_executed(tmp_path):
     assert Store(tmp_path).stale(pieces(tmp_path)) == [], "it does not use the package"
     (tmp_path / ENTRY).write_text((tmp_path / ENTRY).read_text().replace("(1)", "(2)"))
     assert [piece.name for piece in store.stale(pieces(tmp_path))] == [
-        "errors/example/broken.py"
+        "errors/number-0/broken.py"
     ]
 
 
@@ -213,6 +234,7 @@ def test_a_block_shows_what_it_prints_its_value_and_its_figures(tmp_path):
     assert third.keys() == {"line"}
 
 
+@pytest.mark.usefixtures("torch_alone")
 def test_a_live_picture_that_differs_from_torch_is_no_page(tmp_path):
     """Where the package has live pictures, each that a page shows is compared."""
     text = """
@@ -246,12 +268,12 @@ def test_cells_are_found_with_their_options(tmp_path):
 
 def test_a_cell_may_write_to_standard_error_if_its_tag_says_so(tmp_path):
     text = "```{code-cell}\nimport sys\nsys.stderr.write('ow')\n```"
-    result = ran(tmp_path, text, "docs/page.md")
-    assert result["failure"].startswith("written to standard error:\now")
     tagged = text.replace("cell}\n", "cell}\n:tags: [remove-stderr]\n")
-    result = ran(tmp_path, tagged, "docs/page.md")
-    assert result["failure"] == ""
-    assert result["shown"][0]["stderr"] == "ow"
+    pages = {"docs/page.md": text, "docs/tagged.md": tagged}
+    failing, passing = ran_together(tmp_path, pages)
+    assert failing["failure"].startswith("written to standard error:\now")
+    assert passing["failure"] == ""
+    assert passing["shown"][0]["stderr"] == "ow"
 
 
 ENTRIES = """
@@ -293,16 +315,14 @@ ENTRIES = """
     """
 
 
-@pytest.mark.parametrize(
-    ("folder", "seen"),
-    [
-        ("answers", ["False", "False", "True", "False"]),
-        ("other", ["True", "True", "True", "True"]),
-    ],
-)
-def test_each_entry_of_a_page_of_answers_starts_without_names(tmp_path, folder, seen):
-    _, *shown = ran(tmp_path, ENTRIES, f"docs/{folder}/page.md")["shown"]
-    assert [block["text"] for block in shown] == seen
+def test_each_entry_of_a_page_of_answers_starts_without_names(tmp_path):
+    pages = {f"docs/{folder}/page.md": ENTRIES for folder in ("answers", "other")}
+    of_answers, other = (
+        [block["text"] for block in result["shown"][1:]]
+        for result in ran_together(tmp_path, pages)
+    )
+    assert of_answers == ["False", "False", "True", "False"]
+    assert other == ["True", "True", "True", "True"]
 
 
 def test_what_was_a_heading_and_is_none_makes_an_output_stale(tmp_path):
@@ -336,13 +356,15 @@ def test_an_output_is_known_until_what_it_depends_on_changes(tmp_path):
     assert Store(tmp_path).last(page) is None, "what failed leaves nothing"
 
 
-@pytest.mark.parametrize(
-    "file", sorted(ROOT.glob("benchmarks/results/*.json")), ids=lambda file: file.name
-)
-def test_recorded_figures_are_named_whole(file):
+def test_recorded_figures_are_named_whole():
     """A page finds the files that it names in one string."""
+    files = {file.name: file for file in ROOT.glob("benchmarks/results/*.json")}
+    names = re.compile(rf"\b(?:{'|'.join(map(re.escape, files))})")
+    seen = set()
     for page in (*EXAMPLES, *NOTEBOOKS):
         text = page.read_text(encoding="utf-8")
-        if re.search(rf"\b{file.name}", text):
-            (named,) = re.findall(rf'"(\S+/{file.name})"', text)
-            assert (page.parent / named).samefile(file)
+        for name in {*names.findall(text)}:
+            (named,) = re.findall(rf'"(\S+/{name})"', text)
+            assert (page.parent / named).samefile(files[name]), page
+            seen.add(name)
+    assert seen

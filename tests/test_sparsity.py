@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from forks import run_code
 from functions import noting, numbers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sweeps import examples
 from torch.autograd.functional import jacobian as dense
 
 import pullback
@@ -674,7 +675,7 @@ def write(x):
 STEPS["write"] = write
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=6), st.data())
 def test_random_compositions(names, data):
     def f(x):

@@ -119,3 +119,27 @@ def test_a_test_draws_the_same_numbers_wherever_it_runs(pytester, run):
     by, again = drawn("--every-case")
     assert not {one, other} & {*again}
     assert drawn(*by)[1] == again
+
+
+EXAMPLES = """
+from hypothesis import given, strategies as st
+from sweeps import examples
+
+drawn = []
+
+@examples(40)
+@given(st.integers())
+def test_number(number):
+    drawn.append(number)
+
+def test_how_many():
+    assert len(drawn) == {}
+"""
+
+
+def test_a_run_draws_a_quarter_of_costly_examples(pytester):
+    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text("utf-8"))
+    pytester.syspathinsert(ROOT / "tests")
+    for options, count in (["--every-case"], 40), ([], 10):
+        pytester.makepyfile(EXAMPLES.format(count))
+        pytester.runpytest_inprocess(*options).assert_outcomes(passed=2)

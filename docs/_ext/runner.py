@@ -214,9 +214,9 @@ class AllowedImports(MetaPathFinder):
                 distributions += (
                     re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs
                 )
-                self.names |= {
-                    file.parts[0].partition(".")[0] for file in found.files or []
-                }
+                # `found.files` makes an object of each, and torch has thousands
+                files = (found.read_text("RECORD") or "").splitlines()
+                self.names |= {re.split(r"[/.,]", file, maxsplit=1)[0] for file in files}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None

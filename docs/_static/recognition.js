@@ -37,6 +37,7 @@ const recogniser = (expressions, entries) => {
     const last = text.split(error).pop();
     const before = text.slice(0, text.length - last.length);
     const errors = text.replace(warning, "");
-    return [...new Set([...held(before, last), ...held("", errors)])].map(({ entry }) => entry);
+    const later = before || errors !== last ? held("", errors) : [];
+    return [...new Set([...held(before, last), ...later])].map(({ entry }) => entry);
   };
 };

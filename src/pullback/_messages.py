@@ -140,7 +140,7 @@ class Message:
         """Return the same for a text that has been joined to one line."""
         for pattern in self.patterns:
             # Most patterns are not in most texts; compiling one takes longer than this.
-            if _needle(pattern) in line and (match := self._compiled(pattern).search(line)):
+            if needle(pattern) in line and (match := self._compiled(pattern).search(line)):
                 return match
         return None
 
@@ -323,7 +323,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 @functools.cache
-def _needle(pattern: str) -> str:
+def needle(pattern: str) -> str:
     """Return a text that is in whatever ``pattern`` is found in; empty if none is sure.
 
     It is the longest run of characters outside of groups, classes and repetitions.

@@ -7,10 +7,11 @@ to the same answers.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
-from pullback._messages import Message, messages, one_line
+from pullback._messages import Message, messages, needle, one_line
 
 # Expressions that mean the same to Python and to JavaScript.
 ERROR = r"\b\w+(?:Error|Exception): "
@@ -23,12 +24,13 @@ EXPRESSIONS = {
     # What torchrun puts before each line
     "rank": r"\[rank\d+\]:",
 }
+BEGINNING = 8  # characters of a text that is in all that a pattern finds
 
 
 def matches(text: str) -> Iterator[tuple[Message, re.Match[str]]]:
     """Yield each entry that ``text`` holds in one of its wordings, and where."""
     line = one_line(text)
-    for message in messages():
+    for message in _likely(line):
         if match := message.find_in_line(line):
             yield message, match
 
@@ -45,7 +47,8 @@ def found(text: str) -> Iterator[Message]:
     text = one_line(text)
     last = re.split(EXPRESSIONS["error"], text)[-1]
     errors = re.sub(EXPRESSIONS["warning"], "", text)
-    for before, part in ((text.removesuffix(last), last), ("", errors)):
+    parts = (text.removesuffix(last), last), ("", errors)
+    for before, part in dict.fromkeys(parts):
         for message, match in matches(part):
             if message.may_be_raised_by(_line_shown(before + part[: match.end()])):
                 yield message
@@ -54,6 +57,28 @@ def found(text: str) -> Iterator[Message]:
 def lookup(text: str) -> Message | None:
     """Return the entry for a pasted text, a message in any of its wordings, or None."""
     return next(found(text), None)
+
+
+def _likely(line: str) -> list[Message]:
+    """Return, in their order, the entries of which a line may hold a wording.
+
+    Few share so much with it; to look for each of the others takes far longer.
+    """
+    index = _index()
+    there = {line[i : i + BEGINNING] for i in range(len(line) - BEGINNING + 1)}
+    places = index[""].union(*(index[beginning] for beginning in there & index.keys()))
+    return [messages()[place] for place in sorted(places)]
+
+
+@functools.cache
+def _index() -> dict[str, set[int]]:
+    """Return the places of the entries by how what is in all that they find begins."""
+    found: dict[str, set[int]] = {"": set()}  # those of which little is sure
+    for place, message in enumerate(messages()):
+        for text in map(needle, message.patterns):
+            beginning = text[:BEGINNING] if len(text) >= BEGINNING else ""
+            found.setdefault(beginning, set()).add(place)
+    return found
 
 
 def _line_shown(text: str) -> str | None:
