@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from functions import Square
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from networks import MISTAKES, wrong
 
 import pullback
+from pullback import _check
 
 X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
 norm = torch.nn.BatchNorm1d(3, dtype=torch.float64)
@@ -534,6 +536,11 @@ def test_check_allows_what_a_solve_rounds():
 
 def test_check_of_what_has_no_derivative():
     assert pullback.check(torch.sgn, X).ok  # whose tangents are zeros without memory
+    x = X.clone().requires_grad_()
+    (zeros,) = torch.autograd.grad(torch.sgn(x), x, X)
+    for _ in range(5):
+        np.full(X.shape, 7.0)  # memory that NumPy uses again
+        assert not _check._array(zeros).any()
 
 
 def test_check_beside_nan_and_infinity():

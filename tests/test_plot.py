@@ -57,6 +57,11 @@ def test_heatmap():
     assert plot.heatmap(J).get_title() == "Jacobian, 2 × 3"
 
 
+def test_heatmap_of_zeros_without_memory():
+    shown, _ = cells(plot.heatmap(pullback.jacobian(torch.sgn, J[0])))
+    np.testing.assert_array_equal(shown, np.zeros((3, 3)))
+
+
 def test_heatmap_is_white_at_zero_and_symmetric_about_it():
     (image,) = plot.heatmap(J).get_images()
     assert image.norm.vmin == -image.norm.vmax == -3

@@ -791,7 +791,8 @@ def _beyond(what: str, names: Sequence[str], finite: Sequence[Tensor]) -> str | 
 
 
 def _array(t: Tensor) -> Any:
-    return t.double().numpy(force=True)  # also of zeros without memory, of forward mode
+    # A copy has memory: zeros of forward mode have none, and 2.6 gives others for them.
+    return t.detach().double().clone().numpy(force=True)
 
 
 def _power_of_ten(value: float | None) -> str:

@@ -313,7 +313,7 @@ class Together:
         if not self.alone:
             try:
                 return apply_to_rows(self.product, seeds)
-            except RuntimeError as error:
+            except (RuntimeError, TypeError) as error:  # a TypeError of torch.cond in 2.6
                 if not self.left_open:
                     if re.search("vmap|batching rule", str(error)):
                         error.add_note(

@@ -339,7 +339,7 @@ def _new_axes() -> Axes:
 def _numbers(name: str, value: Any) -> Array:
     """Return a tensor, array or nested list as a float64 array."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu().resolve_conj().resolve_neg().numpy()
+        value = value.detach().clone().numpy(force=True)  # zeros may have no memory
     array = np.asarray(value)
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
