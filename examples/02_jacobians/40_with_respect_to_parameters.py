@@ -271,9 +271,10 @@ print(f"the step moves a fuel by up to {spoiled[1::2].max():.2f}, as the tables 
 #
 # In :ref:`hitting-targets`, a movement was *idle* if it changed neither of the two outputs
 # that we had targets for. We could add any amount of it to the step. Here is how to get
-# such movements for the nine weights. Turn a single weight by 1. It changes our heat and
-# our fuel by its column of ``table``, and ``pinv(table)`` times this column is the shortest
-# step that does the same. Take this step away from the turn. What is left changes neither:
+# such movements for the nine weights. Each column of ``torch.eye(9)`` turns a single weight
+# by 1. This changes our heat and our fuel by a column of ``table``. ``pinv(table)`` times
+# this column is the shortest step that does the same. Take this step away from the turn,
+# and what is left changes neither:
 
 idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # a column for the turn of a weight
 print(f"largest change of our heat and fuel: {(table @ idle).abs().max():.4f}")
@@ -282,9 +283,9 @@ print(f"largest change of our heat and fuel: {(table @ idle).abs().max():.4f}")
 # We may add these nine movements to our step, in any amounts, and both targets are still
 # hit. What they do to the *others* is ``others @ idle``, a table of 200 rows and nine
 # columns. Which amounts undo what the step has spoiled? This is a question for ``pinv``
-# again, with a target for each of the 200 predictions: change by ``-spoiled``. Nine amounts
-# cannot hit 200 targets. ``pinv`` then comes as near as it can, so that the squares of what
-# is left have the smallest sum:
+# again. Now there are 200 targets, and what is missing is ``-spoiled``. Nine amounts cannot
+# hit 200 targets. ``pinv`` then comes as near as it can, so that the squares of what is
+# left have the smallest sum:
 
 amounts = torch.linalg.pinv(others @ idle) @ -spoiled
 least = step + (idle @ amounts).reshape(3, 3)
