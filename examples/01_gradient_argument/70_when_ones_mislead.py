@@ -203,7 +203,7 @@ for case, row in zip(cases, in_eval, strict=True):
 #
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
 #    that compare samples with each other. ``eval()`` changes none of these. ``LayerNorm``
-#    mixes no samples, in training mode either. Take it if you have such gradients in the
+#    mixes no samples, not even in training mode. Take it if you have such gradients in the
 #    loss itself (:ref:`gradient-penalty`).
 #
 #    A softmax over the *classes* mixes no samples. But there each sample has several
