@@ -44,8 +44,8 @@ here it is short enough for a pencil.
 #   amount. So each square has the price of fuel: ``[-3, -3, -3]``.
 # - ``squares`` is ``x**2``, and the slope of a square is twice the setting, here 2, 4 and
 #   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``. This
-#   is the chain rule of school, :math:`f'(g)\cdot g'`: :math:`g` is the square, and
-#   :math:`f` is what we earn with the square, a straight line with the slope −3.
+#   is the chain rule of school, :math:`f'(g)\cdot g'`. The price of the square is
+#   :math:`f'(g)`, and the slope of the square is :math:`g'`.
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
 #
@@ -128,8 +128,7 @@ s.grad
 # Not −15. The product hands −15 to its first factor and −15 to its second, and both of
 # them are ``s``. So two prices of −15 arrive, and together they make −30. The square gives
 # the same: its slope at 5 is 10, and :math:`-3\cdot10=-30`. Wherever a number is used
-# several times, each use that PyTorch differentiates sends a price back to it, and all of
-# them are added.
+# several times, each use in the graph sends a price back to it, and all of them are added.
 #
 # The walk, step by step
 # ----------------------
@@ -178,10 +177,9 @@ by_walk
 
 # %%
 # One walk is enough for one set of prices, however many outputs there are, and it goes
-# through each operation once. What it brings is the product ``v @ J``. ``J`` is the
-# :term:`Jacobian`, the table of all rates, and in the product its rows are already added
-# up. If you want a row by itself, that takes a walk of its own
-# (:ref:`one-output-at-a-time`).
+# through each operation once. What it brings is the product ``v @ J``, in which the rows of
+# ``J``, the :term:`Jacobian`, are already added up. If you want a row by itself, that takes
+# a walk of its own (:ref:`one-output-at-a-time`).
 #
 # The same walk through a network
 # -------------------------------
@@ -258,15 +256,15 @@ print(f"{rate:.3f}")
 #    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
 #    switch dropout off. And nothing in it is kept from the gradient on purpose, as by
 #    ``detach``. Compute in float64, as NumPy does here, because in float32 a small change
-#    may drown in rounding. (:ref:`fix-finite-differences` helps when the two disagree.)
+#    may drown in rounding. :ref:`fix-finite-differences` helps when the two disagree.
 #
 # .. admonition:: Remember
 #
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
 #      result into the prices of its inputs.
 #    - Where a tensor was used several times, what comes back is added.
-#    - In training the walk begins at the loss, with the price 1, unless the loss is scaled
-#      first.
+#    - In training the walk begins at the number on which you call ``backward``, the loss,
+#      with the price 1.
 #    - The result is ``v @ J``, here :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`, but the table is
 #      never written down.
 #

@@ -63,7 +63,7 @@ x.grad
 
 # %%
 # We have a price for each of the four results, so ``v`` has the shape of ``y``. And we
-# want to know for each of the twelve settings how much it earns, so ``x.grad`` has the
+# want to know for each of the twelve settings at what rate it earns, so ``x.grad`` has the
 # shape of ``x``. In each row you find the price of that day, because one more unit from
 # any stove is one more unit of heat on that day, and on no other.
 #
@@ -87,11 +87,11 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 # %%
 # .. dropdown:: And the table, when x is a matrix?
 #
-#    The table is the :term:`Jacobian`. There is still one row for each result, here four.
-#    A row holds twelve rates, one for each setting, and PyTorch keeps them arranged like
-#    ``x``, as a ``(4, 3)``. So the whole table is a tensor of the shape ``(4, 4, 3)``: the
-#    shape of ``y`` followed by the shape of ``x``. The idea is the same, each row times
-#    its price, and add.
+#    The table is the :term:`Jacobian`. There is still one row for each result. Our ``y``
+#    holds the heat of four days, so there are four rows. A row holds twelve rates, one for
+#    each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So the whole
+#    table is a tensor of the shape ``(4, 4, 3)``: the shape of ``y`` followed by the shape
+#    of ``x``. The idea is the same, each row times its price, and add.
 
 settings = x.detach()
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
@@ -115,8 +115,8 @@ except RuntimeError as error:
 
 # %%
 # The message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is the
-# one that ``v`` should have. (A call may start from several tensors at once, so PyTorch
-# counts them, from 0.)
+# one that ``v`` should have. The ``[0]`` is there because a call may start from several
+# tensors at once. PyTorch counts them from 0, and here there is only one.
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
@@ -172,8 +172,7 @@ except RuntimeError as error:
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
 # fill in your prices. Then ``v`` is a tensor on the device of ``y``, as ``backward`` wants
-# it. (A list of numbers is refused.) A price may be negative or zero, and as large as the
-# dtype allows.
+# it. A list of numbers is refused. A price may be negative or zero.
 #
 # When y is a matrix
 # ------------------
@@ -234,8 +233,9 @@ x.grad
 #
 #    Some stoves give more heat than others. ``w`` says how much heat each of the three
 #    gives per unit of its setting, and ``y = x @ w`` is the heat of each day: on the first
-#    day that is ``1*w[0] + 2*w[1] + 3*w[2]``. The heat of each of the four days has the
-#    price 1, and somebody wants to know what this makes of ``w``. The last line is refused:
+#    day that is ``1*w[0] + 2*w[1] + 3*w[2]``. A unit of heat is worth 1, 10, 5 and 2 on the
+#    four days, as above. Somebody wants to know at what rate the worth of all four days
+#    rises with each number in ``w``. The last line is refused:
 #
 #    .. code-block:: python
 #
@@ -244,15 +244,16 @@ x.grad
 #       y.backward(torch.ones_like(w))
 #
 #    What did they think, and how do you repair the line? Which shapes do ``v``,
-#    ``w.grad`` and ``x.grad`` have then?
+#    ``w.grad`` and ``x.grad`` have then, and what is the first entry of ``w.grad``?
 #
 # .. dropdown:: Answer
 #
 #    The author has made ``v`` look like the tensor whose gradient is wanted. But ``v``
-#    looks like ``y``, so it has the shape ``(4,)``, and the four prices go into it. Now
-#    ``w.grad`` has the shape ``(3,)``, and because ``x`` requires gradients too, the same
-#    call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like its tensor. The first
-#    entry of ``w.grad`` is what the first stove's settings on the four days are worth:
+#    looks like ``y``, so it has the shape ``(4,)``, and holds the four prices of the heat,
+#    ``[1, 10, 5, 2]``. Now ``w.grad`` has the shape ``(3,)``. Because ``x`` requires
+#    gradients too, the same call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like
+#    its tensor. The first entry of ``w.grad`` is made of the first stove's settings, 1, 1,
+#    2 and 4, each times the price of its day:
 #    :math:`1\cdot1+10\cdot1+5\cdot2+2\cdot4=29`.
 
 days = x.detach().requires_grad_()

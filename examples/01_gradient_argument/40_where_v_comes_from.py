@@ -17,13 +17,13 @@ PyTorch cannot look at all.
 # A price that moves
 # ------------------
 #
-# We begin with a house, whose two outputs are heat and fuel. A unit of heat is worth 10 to
-# us. The price of fuel grows with the amount that we burn: each unit costs
-# :math:`\text{fuel}/7`, so that the bill is :math:`\text{fuel}^2/7`. We write down what
-# the heating is worth, and let PyTorch differentiate all of it. ``worth(y)`` is a single
-# number, so the call needs no argument. On the way back to ``x`` the walk comes through
-# ``y``, and a pair of prices arrives there, as with ``10 * heat - fuel`` on the first
-# page. But now one of the two is not written in the formula.
+# We begin with a house, whose two outputs are heat and fuel. A contract says what they are
+# worth. For each unit of heat we get 10. The price of fuel grows with the amount that we
+# burn: each unit costs :math:`\text{fuel}/7`, so that the bill is :math:`\text{fuel}^2/7`.
+# We write the contract down, and let PyTorch differentiate all of it. ``worth(y)`` is a
+# single number, so the call needs no argument. On the way back to ``x`` the walk comes
+# through ``y``, and a pair of prices arrives there, as with ``10 * heat - fuel`` on the
+# first page. But now one of the two is not written in the formula.
 #
 # .. predict::
 #    :value: 1
@@ -103,10 +103,12 @@ y_more.grad
 # Which price moves?
 # ------------------
 #
-# Here is the contract alone. Heat and fuel go in, and one number comes out, whose own price
-# is 1. So the table has a single row, and in this row stand the two prices. Move the heat,
-# and then the fuel. Which of the two prices changes when you move the heat, and which when
-# you move the fuel?
+# The picture shows the contract alone, without the house. Heat and fuel go in, and one
+# number comes out, the worth. Its table has a single row, with the rate at which the worth
+# changes with heat and the rate at which it changes with fuel. These are the two prices:
+# what was ``v`` for the house is here a row of a table. The ``v`` in this picture is the
+# price of the worth itself, which is 1. Move the heat, and then the fuel. Which of the two
+# prices changes when you move the heat, and which when you move the fuel?
 
 import pullback
 
@@ -149,13 +151,13 @@ prediction.grad
 
 # %%
 # Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number
-# of entries. (With two predictions for each sample, ``mse_loss`` would divide by 8.) A
-# negative one says that the loss would fall if this prediction went up. The second is
-# zero, because that prediction is right, and the last is the largest, because that
-# prediction is the furthest off. Note the sign. Until now ``y`` was worth something to us,
-# and a positive price meant *more is better*. A loss is a cost, so a positive entry of
-# ``v`` now means *more is worse*, and the optimizer changes the weights to make the loss
-# smaller.
+# of entries. If there were two predictions for each of the four samples, there would be
+# eight entries, and ``mse_loss`` would divide by 8. A negative entry says that the loss
+# would fall if this prediction went up. The second is zero, because that prediction is
+# right, and the last is the largest, because that prediction is the furthest off. Note the
+# sign. Until now ``y`` was worth something to us, and a positive price meant *more is
+# better*. A loss is a cost, so a positive entry of ``v`` now means *more is worse*, and the
+# optimizer changes the weights to make the loss smaller.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns this ``v``
@@ -168,8 +170,9 @@ prediction.grad
 #    price to each product, and a product hands to each factor the price times the *other*
 #    factor. So the weight in row :math:`i` and column :math:`j` gets the price of output
 #    :math:`i` times input :math:`j`. An input is used by all outputs, and what they send to
-#    it is added up, which makes ``v @ W``. Here the first input gets
-#    :math:`1\cdot1-2\cdot3=-5`.
+#    it is added up, which makes ``v @ W``. In the code below, the prices 1 and −2 arrive at
+#    the two outputs. The first input is multiplied by 1 in the first output and by 3 in the
+#    second, so it gets :math:`1\cdot1-2\cdot3=-5`.
 
 W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
 sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -184,11 +187,11 @@ sample.grad
 #    You will meet the same thing under other names. ``gradient`` is the argument of
 #    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
 #    what error messages call it, and what you will call it when you write an operation of
-#    your own (:ref:`custom-function`). *Upstream
-#    gradient* is a word of lectures, because the gradients flow like a stream from the loss
-#    to the inputs. :term:`Cotangent` is the word of mathematicians and of JAX, both for
-#    ``v`` and for everything else that arrives at a tensor on the walk back. We say *price*
-#    as long as the example is about money.
+#    your own (:ref:`custom-function`). *Upstream gradient* is a word of lectures, because
+#    the gradients flow like a stream from the loss to the inputs. Mathematicians and JAX
+#    say
+#    :term:`cotangent`. They use this word for ``v``, and for what arrives at any other
+#    tensor on the walk back. We say *price* as long as the example is about money.
 #
 # Cutting the program in two
 # --------------------------
@@ -196,8 +199,12 @@ sample.grad
 # Now suppose that the contract is not in our program. A consultant keeps it, and PyTorch
 # cannot look inside. In other programs the part that PyTorch cannot see is a renderer, or a
 # simulation of the air that flows around a wing. All that we can do is hand over the heat
-# and the fuel. The consultant tells us what they are worth, and how fast this number
-# changes with each:
+# and the fuel, and the consultant answers with numbers.
+#
+# .. admonition:: Predict
+#
+#    One of these numbers is what heat and fuel are worth together. Which others do we have
+#    to ask for, so that ``backward`` can go on to the stoves? How many are there?
 
 import numpy as np
 
@@ -218,10 +225,11 @@ y.backward(v)
 x.grad
 
 # %%
-# The result is the same as in one piece, and this is what the ``gradient`` argument is made
-# for. What PyTorch cannot see, somebody else has to differentiate. They only have to tell
-# us the gradient of their number with respect to ``y``. We pass it as ``v``, and
-# ``backward`` carries it on to ``x``:
+# Two numbers are enough, however many stoves there are: the rates at which the worth
+# changes with heat and with fuel. The result is the same as in one piece, and this is what
+# the ``gradient`` argument is made for. What PyTorch cannot see, somebody else has to
+# differentiate. They only have to tell us the gradient of their number with respect to
+# ``y``. We pass it as ``v``, and ``backward`` carries it on to ``x``:
 
 edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
 values = {"x": x, "y": y, "worth": torch.tensor(value)}
@@ -251,11 +259,11 @@ pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
 #
 # .. dropdown:: Where people do this
 #
-#    Programs that make a 3D object from a description in words have the line
-#    ``latents.backward(gradient=grad)``. The numbers in ``latents`` stand for a picture of
-#    the object. A second network says how each of these numbers should change so that the
-#    picture fits the words better, and ``grad`` is made from its answer
-#    (:ref:`score-distillation`).
+#    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
+#    from a description in words. The numbers in ``latents`` stand for a picture of the
+#    object. A second network compares this picture with the words, and its answer becomes
+#    ``grad``: it says how each number in ``latents`` should change
+#    (:ref:`the case study <score-distillation>`).
 #
 # .. dropdown:: When both halves are in PyTorch
 #

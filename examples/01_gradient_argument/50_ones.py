@@ -33,7 +33,7 @@ J = torch.autograd.functional.jacobian(torch.square, x.detach())
 J
 
 # %%
-# The slopes that we want stand on the diagonal. Let us begin with a part of the curve:
+# The slopes that we want stand on the diagonal. We begin with three of them:
 #
 # .. predict::
 #    :expects: v
@@ -53,9 +53,10 @@ pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
 
 # %%
 # ``v`` holds a price for each output, which multiplies its row. So each 1 lets its row
-# through, and each 0 keeps its row out, as long as the row is finite. In the drawing, you
-# can follow each slope down its column. To get the slopes at all five points, we let every
-# row through, and this is the call with ones:
+# through, and each 0 keeps its row out. Only an infinite number or a NaN would get past a
+# 0, because 0 times infinity is NaN. In the drawing, you can follow each slope down its
+# column. To get the slopes at all five points, we let every row through, and this is the
+# call with ones:
 
 y.backward(torch.ones_like(y))
 x.grad
@@ -63,9 +64,9 @@ x.grad
 # %%
 # These are the slopes :math:`2x`, one for each point.
 #
-# Ones *add up* the rows. **Each entry of the result is a single slope if each input is
-# used by only one output.** Then there is one slope in each column, and zeros are added to
-# it. In the house of the first page both outputs, heat and fuel, use every stove. There,
+# Ones *add up* the rows. **Each entry of the result is a single slope if each number in x
+# is used by only one output.** Then there is one slope in each column, and zeros are added
+# to it. In the house of the first page both outputs, heat and fuel, use every stove. There,
 # ones add a rate of heat to a rate of fuel.
 #
 # Nothing changes with more points, and so a whole curve and its slope cost one call:
@@ -101,11 +102,11 @@ x.grad
 # If any entry of ``y`` grows, the sum grows by the same amount. So the gradient of the sum,
 # with respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``.
 # Both lines give the same result, and you may write the one that you find easier to read.
-# With ``y.mean()``, the ones would be divided by the number of entries, and here all slopes
-# would come out five times too small.
+# The mean is the sum divided by five. So ``y.mean()`` sends 1/5 back in the place of each
+# 1, and all slopes come out five times too small.
 #
 # Move a point: one slope follows it, and no other. Then set an entry of ``v`` to 3. The
-# result is now the gradient of a sum in which that point's output counts three times:
+# slope at that point is now counted three times:
 
 pullback.live(torch.square, torch.arange(1.0, 6.0))
 

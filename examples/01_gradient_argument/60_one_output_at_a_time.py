@@ -68,16 +68,20 @@ except RuntimeError as error:
 # ear, for example, is the brightness of the left one. PyTorch keeps them in its notes, the
 # graph, and the message calls them *saved intermediate values*. After the first walk it
 # throws them away, because usually nobody needs them twice, and they may fill much of the
-# memory. This is why, on the earlier pages, we computed a new ``y`` for each call. (A sum
-# needs no saved numbers. So a second walk through sums alone is not refused, and what it
-# brings is added.) The dog's score alone, ``scores[1].backward()``, would be refused as
-# well: its walk also goes through the cat's product, with the price 0.
+# memory. This is why, on the earlier pages, we computed a new ``y`` for each call. A sum
+# needs no saved numbers, so a second walk through sums alone is not refused.
+#
+# To ask for the dog's score alone, with ``scores[1].backward()``, does not help. That walk
+# goes back to ``scores`` first, and from there through the stack to both scores. So it
+# comes to the cat's product as well, with the price 0, and is refused there.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
-# ``retain_graph=True``. (``retain_grad`` is something else: it keeps a gradient.) Then the
-# numbers are kept. Do not overwrite them in between, because the second walk needs them as
-# they were (:ref:`what has to stay as it is <rows-keep-the-graph>`). Let us walk twice in a
-# loop, and collect both gradients:
+# ``retain_graph=True``. Then the numbers are kept. They are those of the tensors that took
+# part, such as ``picture``, so do not change these tensors in place between the two walks
+# (:ref:`what has to stay as it is <rows-keep-the-graph>`). The name ``retain_grad`` is
+# similar, but it keeps a gradient and no graph.
+#
+# Let us walk twice in a loop, and collect both gradients:
 #
 # .. predict::
 #    :value: 1
@@ -104,9 +108,9 @@ for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
 collected
 
 # %%
-# The list holds the *sum* of the two rows, twice. In the second place the sum had to be
+# The list holds the *sum* of the two rows, twice. For the second entry this was to be
 # expected, because ``backward`` does not replace what is in ``picture.grad`` but adds to
-# it, as on the earlier pages. But why has the first place changed, after we had put
+# it, as on the earlier pages. But why is the first entry the sum as well, after we had put
 # ``[1, 3, 0]`` there?
 #
 # ``collected.append(picture.grad)`` does not copy any numbers. It stores the tensor itself,
@@ -134,11 +138,11 @@ table = torch.stack(rows)
 table
 
 # %%
-# ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it does
-# not touch the ``.grad`` of a tensor that you made yourself, such as ``picture``. It
-# returns a tuple with one entry for each input that you asked about, hence the comma after
-# ``row``. (You can stay with ``backward``, if you put ``picture.grad = None`` in front of
-# each call. Then there is nothing to add to, and each gradient comes in a new tensor.)
+# ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it leaves
+# ``picture.grad`` as it is. It returns a tuple with one entry for each input that you asked
+# about, hence the comma after ``row``. You can also stay with ``backward``, and put
+# ``picture.grad = None`` in front of each call. Then there is nothing to add to, and each
+# gradient comes in a new tensor.
 #
 # The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
 # one walk for each output.
@@ -176,8 +180,8 @@ pullback.live(network, picture.detach(), rather, rows=classes, columns=pixels)
 # .. dropdown:: All rows in one call
 #
 #    A loop in Python is slow when there are many outputs. You can hand over all the ``v``
-#    at once, and say with ``is_grads_batched=True`` that you mean it. (Otherwise the
-#    matrix would be taken for a single ``v`` of the wrong shape, and refused.) There are
+#    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
+#    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
 #    still two products to compute, but PyTorch does them side by side. For many outputs
 #    this is usually much faster (:ref:`measured <ways-measured>`). A few operations cannot
 #    be done side by side and raise an error. Then try the loop, which most of them take.
@@ -199,9 +203,10 @@ scores = torch.stack([network(picture) for picture in album])
 scores
 
 # %%
-# Look at one column. Each of its three scores depends on a picture of its own, so ones do
-# no harm there. But the two scores of a row depend on the same picture, and ones for both
-# would add their gradients. So we make one call for each column:
+# Look at the column of the cat. Its three scores depend on three different pictures, so
+# three ones do no harm there: nothing is added up. But the two scores of a row depend on
+# the same picture, and ones for both would add their gradients. So we make one call for
+# each column:
 #
 # .. predict::
 #    :value: 1
@@ -238,8 +243,8 @@ print("dog:", answers[1])
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output, as long as the other rows are finite.
-#      For a vector ``y``, ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output, if there is no infinity and no NaN in
+#      the other rows. For a vector ``y``, ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last.
 #    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or

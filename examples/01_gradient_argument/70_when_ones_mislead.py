@@ -128,14 +128,14 @@ def first_sample(batch):
     return ones[0], alone[0]
 
 
-with_ones, beside_old = first_sample(samples)
+with_ones, alone = first_sample(samples)
 print("with ones:      ", with_ones)
-print("the first alone:", beside_old)
+print("the first alone:", alone)
 
 # %%
 # The two differ. When the first sample changes, so do the mean and the spread of the batch,
-# and with them the outputs of the *other* two samples. Ones add all of this up. So let us
-# do without ones, and ask for the first output alone.
+# and with them the outputs of the *other* two samples. Ones add all of this up. So we do
+# without ones, and ask for the first output alone, as in the second line.
 #
 # .. predict::
 #    :expects: choice
@@ -156,7 +156,7 @@ others = samples.detach().clone()
 others[1:] += 1.0  # two new samples beside the first
 others.requires_grad_()
 ones_beside_new, beside_new = first_sample(others)
-print("beside the old two:", beside_old)
+print("beside the old two:", alone)
 print("beside the new two:", beside_new)
 
 # %%
@@ -168,38 +168,43 @@ print("beside the new two:", beside_new)
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the batch that the network sees, with respect to the weights, and the mixing
 # is a part of that loss. The trouble begins when you want the gradient of each output with
-# respect to *its own sample*, for example to draw it (:ref:`seeing-the-gradient`). If such
-# gradients stand in the loss itself (:ref:`gradient-penalty`, :ref:`pinn`), use a layer
-# that does not look at the batch, ``LayerNorm`` for example.
+# respect to *its own sample*, for example to draw it (:ref:`seeing-the-gradient`).
 #
 # What can you do?
 # ----------------
 #
-# If BatchNorm is all that mixes in the network, call ``eval()`` before you ask. With its
-# default settings, BatchNorm then no longer looks at the batch. While a network trains,
-# each BatchNorm keeps a running average of the means and spreads that it meets, and in eval
-# mode it computes with these averages. So each sample goes through the network alone. And
-# because each sample has one output, ones are right. Here is the same gradient four times,
-# with ones and alone, first beside the old two samples and then beside the new two:
+# If BatchNorm is all that mixes in the network, call ``eval()`` before you ask. While a
+# network trains, each BatchNorm keeps a running average of the means and spreads that it
+# meets. In eval mode, with its default settings, it computes with these averages and no
+# longer looks at the batch. So each sample goes through the network alone.
+#
+# .. admonition:: Predict
+#
+#    We ask for the same gradient four times: with ones and for the first output alone,
+#    beside the old two samples and beside the new two. How many of the four agree now?
 
 network.eval()
 in_eval = torch.stack([*first_sample(samples), *first_sample(others)])
-in_eval
+cases = ("ones, old two", "alone, old two", "ones, new two", "alone, new two")
+for case, row in zip(cases, in_eval, strict=True):
+    print(f"{case:15}", row)
 
 # %%
-# All four agree, with ones or without, and whoever else is in the batch. This is the
-# gradient of the function that you use after training, and so ``eval()`` is for networks
-# that have been trained. (In training mode the network computes something else, and so the
-# gradients above were different.) Call ``network.train()`` before you go on training.
+# All four agree, with ones or without, and whoever else is in the batch. They differ from
+# the gradients above, because in eval mode the network is another function. It is the one
+# that you use after training. Before any training the averages are only placeholders, so
+# train first, and then ask. Call ``network.train()`` before you go on training.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
-# the last page. This gives you each output's derivative with respect to its own input. This
-# derivative still depends on the other inputs, because the share itself does.
+# the last page. This gives you how fast each share rises with its own radiator. Like the
+# share itself, this rate depends on the settings of all three radiators.
 #
 # .. dropdown:: Other functions that mix
 #
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
-#    that compare samples with each other. ``eval()`` changes none of these.
+#    that compare samples with each other. ``eval()`` changes none of these. ``LayerNorm``
+#    mixes no samples, not even in training mode. Take it if you have such gradients in the
+#    loss itself (:ref:`gradient-penalty`).
 #
 #    A softmax over the *classes* mixes no samples. But there each sample has several
 #    outputs that use the same inputs, and ones add these up as well. So the ones return
@@ -231,8 +236,8 @@ print(listens_to(network.eval()))
 # .. dropdown:: Is there a call for this?
 #
 #    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
-#    BatchNorm as they were. (Our own function has moved them, because it ran the network
-#    in training mode.) What it says holds for this network and this batch.
+#    BatchNorm as they were. Our own function has moved them, because it ran the network
+#    in training mode. What ``mixing`` says holds for this network and this batch.
 #    :ref:`do-samples-mix` tells what such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
@@ -265,8 +270,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    It is not. ``eval()`` keeps the samples apart, but each of them still has two outputs,
 #    and ones add the slope of the warmth to that of the rain. With a 1 in the first column
 #    and 0 in the second, as for the cat on the last page, you get the rain alone. In
-#    training mode this ``v`` would add up how each sample moves the rain of all three, and
-#    you have to ask for one output at a time.
+#    training mode each sample moves the rain of all three, and this ``v`` would add up the
+#    three slopes. Then you have to ask for one output at a time.
 
 weather = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2)).double()
 weather(others)  # in training mode, so that it collects a mean and a spread
@@ -320,17 +325,17 @@ for mode in ("training", "eval"):
     assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
     if mode == "training":  # the numbers that eval mode uses have moved since
         torch.testing.assert_close(with_ones, nudged.sum(0)[0], **close)
-        torch.testing.assert_close(beside_old, own[0], **close)
+        torch.testing.assert_close(alone, own[0], **close)
 network.eval()
 later = torch.stack([*first_sample(samples), *first_sample(others)])
 for four in (in_eval, later):  # with other averages: training mode has run in between
     torch.testing.assert_close(four, four[:1].expand(4, 2))
-    for gradient in (with_ones, beside_old, ones_beside_new, beside_new):
+    for gradient in (with_ones, alone, ones_beside_new, beside_new):
         assert not torch.allclose(gradient, four[0])
 assert listens_to(network.train()).all()
 assert torch.equal(listens_to(network.eval()), torch.eye(3) > 0)
-assert not torch.allclose(with_ones, beside_old)
-assert not torch.allclose(beside_old, beside_new)
+assert not torch.allclose(with_ones, alone)
+assert not torch.allclose(alone, beside_new)
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
@@ -343,8 +348,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "shares": y_of_bill,
     "a fixed sum": torch.ones(3) / x.detach().sum(),
     "ones": torch.ones(3),
-    "The same row": torch.allclose(beside_old, beside_new),
-    "Another row": not torch.allclose(beside_old, beside_new) and bool(beside_new.any()),
+    "The same row": torch.allclose(alone, beside_new),
+    "Another row": not torch.allclose(alone, beside_new) and bool(beside_new.any()),
     "Zeros": not beside_new.any(),
 }
 for guess, gives in guesses.items():

@@ -57,8 +57,8 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # What does this do to the gradients? You make one number out of the losses, by a mean or in
 # another way. The gradient of this number with respect to ``losses`` is the ``v`` that
 # arrives there. It says how much each loss counts. ``torch.autograd.grad`` can show it,
-# because it works for any tensor on the way. First for the mean that was wanted,
-# ``losses[mask > 0].mean()``, which keeps five losses and is 3.2:
+# because it works for any tensor on the way. We begin with the mean that was wanted.
+# ``losses[mask > 0].mean()`` keeps five losses, and their mean is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
 v
@@ -119,8 +119,10 @@ v
 #
 # .. dropdown:: Three walks, and no ``retain_graph``?
 #
-#    The two means and the largest loss have a graph each, which leads down to ``losses``,
-#    and the walk ends there. So no part of a graph was walked twice.
+#    The walk for the first mean starts at this mean and ends at ``losses``, where we asked
+#    for the gradient. So it uses only the operations that lie between the two. The second
+#    mean and the largest loss were made by operations of their own, and no operation was
+#    walked through twice.
 #
 # Three times for the edge
 # ------------------------
@@ -141,9 +143,9 @@ both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten(
 pullback.draw.bars(both, names=pixels)
 
 # %%
-# The larger a gradient is, the harder its pixel pulls at the network. With ones, the last
-# pixel would pull harder than all others, and nobody has measured there. With the weights
-# it is silent, and the two pixels at the edge pull three times as hard.
+# With ones, the last pixel has by far the largest gradient, and nobody has measured there.
+# With the weights its gradient is 0, and the gradients of the two pixels at the edge are
+# three times as large as before.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and
@@ -159,14 +161,15 @@ torch.equal(by_formula, weighted)
 
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
-# printed. The call with ``v`` is more careful: if the weights have another shape than the
-# losses, ``backward`` refuses, while the formula may stretch them until they fit and go on.
-# (The weights here are numbers that we have written down. :ref:`weights-from-the-model`
-# is about weights that the network computes.)
+# printed. The call with ``v`` is more careful. If the weights have another shape than the
+# losses, ``backward`` refuses them. In the formula PyTorch may repeat the weights until the
+# two shapes fit, which is called *broadcasting*, and no error is raised. In both cases the
+# weights are fixed numbers here. :ref:`weights-from-the-model` is about weights that the
+# network computes.
 #
 # Here are the three pixels at the top, for all of which 3 has been measured. The third is
-# too high by 1, and it pulls with 2. Move the estimate of the pixel at the edge until it
-# pulls as hard as the third. How far off is it then?
+# too high by 1, and its gradient is 2. Move the estimate of the pixel at the edge until its
+# gradient is 2 as well. How far off is it then?
 
 
 def top_losses(estimate):
@@ -181,19 +184,21 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 # .. dropdown:: How far off
 #
 #    By a third, at an estimate of about 3.33. The weight multiplies the slope of the loss.
-#    So with a weight of 3, an error of one third pulls as hard as an error of 1 does with a
-#    weight of 1. A larger weight does not say how far off a pixel is. It says how much its
-#    error is to matter.
+#    So with a weight of 3, an error of one third has the same gradient as an error of 1
+#    with a weight of 1. A larger weight does not say how far off a pixel is. It says how
+#    much its error is to matter.
 #
 # .. dropdown:: And when the network answers yes or no?
 #
-#    A network that says for each pixel whether it is road gives it a *logit*, which is
-#    positive for yes and negative for no. With ``reduction="none"``,
-#    ``binary_cross_entropy_with_logits`` returns one loss for each pixel, and all of this
-#    page holds for them. The gradient that arrives at a logit is its weight times (the
-#    probability of "yes" minus the target). The logit 2, for example, is a probability of
-#    0.88. If the target is 1 and the weight 1, it is −0.12. A pixel that is right and
-#    certain gets almost nothing, even with the weight 3.
+#    Suppose that a network says for each pixel whether it shows a road. Its output at a
+#    pixel is a *logit*, positive for yes and negative for no.
+#    ``binary_cross_entropy_with_logits`` with ``reduction="none"`` returns one loss for
+#    each pixel, and you can weight these losses as on this page.
+#
+#    The gradient that arrives at a logit is its weight times a difference: the probability
+#    of "yes" minus the target. The logit 2, for example, is a probability of 0.88. If the
+#    target is 1 and the weight 1, the gradient is −0.12. The more certain the right answer
+#    is, the closer this difference comes to 0.
 #
 # .. dropdown:: Why not mark the missing measurements with NaN?
 #

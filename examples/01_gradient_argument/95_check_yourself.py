@@ -109,7 +109,7 @@ third
 #
 #    rows = [torch.autograd.grad(y, x, v)[0] for v in torch.eye(3)]
 #
-# which ends with another one. What did the two messages say, and what should the line be?
+# which ends with another error. What did the two messages say, and what should the line be?
 #
 # .. dropdown:: Answer
 #
@@ -147,10 +147,12 @@ for attempt in (
 #    The slopes are not what the author thinks. In training mode each output depends on all
 #    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. Call
 #    ``network.eval()`` first, if you mean the network as it is used after training: then
-#    ones are right. (In training mode it is a different function. For its slope, ask one
-#    output at a time.) With the gradients of the weights there is nothing wrong, if the
-#    slopes are no part of the loss. Training wants the gradient of the loss of the whole
-#    batch. (:ref:`when-ones-mislead`)
+#    ones are right. In training mode the network is another function. If you want its
+#    slopes, ask one output at a time.
+#
+#    With the gradients of the weights there is nothing wrong, if the slopes are no part of
+#    the loss. Training wants the gradient of the loss of the whole batch.
+#    (:ref:`when-ones-mislead`)
 #
 # 7 · A mask
 # ----------
@@ -165,8 +167,8 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean, if at least one word is real, the losses at the padding are finite, and
-#    the sum does not overflow. (:ref:`the-v-you-choose`)
+#    is the mean over the words. It needs at least one real word, and finite losses at the
+#    padding. (:ref:`the-v-you-choose`)
 
 mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 words = torch.ones(2, 4, requires_grad=True)
@@ -201,15 +203,15 @@ padded
 #    received = ask_the_other_machine(prediction.detach())
 #    prediction.backward(received)
 #
-# Later a penalty is added to the loss on the other machine: 0.01 times the sum of the
-# squares of the network's weights, of which it has a copy. These three lines have not been
-# changed. Is something missing in them?
+# Later the other machine gets a copy of the network's weights, and adds a penalty to the
+# loss: 0.01 times the sum of the squares of these weights. The three lines above have not
+# been changed. Is something missing in them?
 #
 # .. dropdown:: Answer
 #
-#    Yes. The penalty depends on the weights without passing through ``prediction``. It does
-#    not change when a prediction changes, and so ``received`` is the same as before, with
-#    nothing of the penalty in it. This part has to be added here, with a second call:
+#    Yes. The penalty depends on the weights without passing through ``prediction``. When a
+#    prediction changes, the penalty stays the same. So ``received`` is what it was before,
+#    with nothing of the penalty in it. This part has to be added here, with a second call:
 #    ``penalty.backward()``, where ``penalty`` is computed from the network's own weights.
 #    ``backward`` adds it to what is already in ``.grad``. (:ref:`where-v-comes-from`)
 #
@@ -280,12 +282,13 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    ``v`` has the shape ``(32, 1)``, and each weight of the network receives a gradient in
 #    its own shape. ``v`` is the gradient of what comes next, so ask which number has the
 #    derivative :math:`(\text{prediction}-\text{target})/32` with respect to each
-#    prediction. A square has a derivative of this kind, but with a 2 in front. So the 2 has
-#    to be divided out, and the number is the sum of
-#    :math:`(\text{prediction}-\text{target})^2/64`. This is half of the mean squared error,
-#    and it is what the program makes small. ``optimizer.zero_grad()`` has been forgotten,
-#    so the gradients of all steps add up. (:ref:`where-v-comes-from`,
-#    :ref:`one-output-at-a-time`)
+#    prediction. The square of an error, :math:`(\text{prediction}-\text{target})^2`, has
+#    the derivative :math:`2\,(\text{prediction}-\text{target})`. This is 64 times as much.
+#    So the number is the sum of all squares, divided by 64. The mean squared error is the
+#    same sum divided by 32. So the program makes half of the mean squared error small.
+#
+#    ``optimizer.zero_grad()`` has been forgotten, so the gradients of all steps add up.
+#    (:ref:`where-v-comes-from`, :ref:`one-output-at-a-time`)
 
 fit = torch.nn.Linear(2, 1)
 features, target = torch.randn(32, 2), torch.randn(32, 1)

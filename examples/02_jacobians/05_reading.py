@@ -134,8 +134,9 @@ print("hers:", copied, sep="\n")
 # This is called the *transpose*, in code ``J.T``.
 #
 # The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
-# follows it, and the rows of her table are the stoves. So everything that the first stove
-# does, ``[1, 4]``, was multiplied by the price of heat. In the book's table, heat is the
+# follows it, and the rows of her table are the stoves. So 10, the price of heat, was
+# multiplied by the whole row of the first stove, and −1, the price of fuel, by that of the
+# second: 10 times ``[1, 4]`` plus −1 times ``[1, 8]``. In the book's table, heat is the
 # first column and fuel the second, so the prices have to multiply the columns: 10 times
 # ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does that:
 
@@ -156,16 +157,18 @@ print("her second row:   ", copied[1])
 # %%
 # We have nudged one input. In a table like ours, the effects of one input stand in a
 # *column*. In hers they stand in a *row*, apart from the small error of the nudge. So her
-# table is the other way up. (If her second row and her second column held the same
-# numbers, you would nudge another input.)
+# table is the other way up.
+#
+# The test tells nothing if the row and the column of that stove hold the same numbers. Then
+# nudge another stove.
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #
 #    Our convention is called *numerator layout* in the literature, and the other one
 #    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
 #    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
-#    the shape of ``x``. What ``jacobian`` returns has the shape of ``x``, too, if the
-#    output has shape ``()``, as a loss has. Then there is no dimension for the single row.
+#    the shape of ``x``. So has what ``jacobian`` returns for a loss: the loss is a single
+#    number without any dimension, and so the Jacobian has no dimension for the single row.
 #    :ref:`which-way-up` says more.
 #
 # One row, one column

@@ -55,9 +55,9 @@ print(J_house)
 #
 # The three terms are the three stoves. This is a row of the second table, ``[2, 4, 6]``,
 # times a column of the first, ``[0, 1, 3]``. If we do it for every output and every dial,
-# we have multiplied the two matrices. **If both steps are smooth, and the second uses
-# nothing but the results of the first, the Jacobian of both together is the product of
-# their Jacobians, with the last step on the left:**
+# we have multiplied the two tables, as one multiplies matrices. **If both steps are smooth,
+# and the second uses nothing but the results of the first, the Jacobian of both together is
+# the product of their Jacobians, with the last step on the left:**
 
 
 def whole(t):
@@ -88,11 +88,12 @@ J_thermostat @ J_house
 
 # %%
 # There is no error, and the result is a table of three rows and three columns. It means
-# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. On the left of each product stands
-# the rate at which the first stove follows a *dial*, and on the right the rate at which
-# heat or fuel follows the first stove. So the first dial has met the heat and the second
-# dial has met the fuel, as if they were the same things. It runs only because there happen
-# to be as many dials as outputs of the house.
+# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. The numbers 1 and 0 are from the
+# thermostat's table: how fast the first stove follows the first and the second *dial*. The
+# numbers 1 and 2 are from the table of the house: how fast *heat* and *fuel* follow the
+# first stove. So the first dial has met the heat and the second dial has met the fuel, as
+# if they were the same things. It runs only because there happen to be as many dials as
+# outputs of the house.
 #
 # So the shapes do not always protect you. The meaning does: what stands in the middle has
 # to be the same on both sides. In the right order, ``(2, 3) @ (3, 2)``, both threes are the
@@ -202,10 +203,10 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 #
 # Starting on the left is cheap because ``v`` is a single row, and stays one all the way. It
 # is a single row because we ask about one number at the end of the chain, what we earn. A
-# chain may also *begin* with one number, for example with a single dial that
-# moves everything. Then the table of the first step is a column. This column stands on the
-# right of the product, and it is cheap to start there. :ref:`pushing-forward` is about this
-# direction.
+# chain may also *begin* with one number, for example with a single dial that moves
+# everything. Then the table of the first step is a single column, on the right of the
+# product. If we start there, each step multiplies a table by a column, and we get a column
+# again, for as little work as with a row. :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -238,10 +239,11 @@ direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 # %%
-# Below are the dials, the table of the whole, and what the dials earn. (The function is the
-# same, written in fewer steps, so that the drawing stays small. *Mv* is PyTorch's name for
-# a matrix times a vector.) Turn one dial up, and leave the other at 1. From which setting
-# on does it cost money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. To keep the drawing
+# small, ``installed`` writes the thermostat as its table times the dials. This is the same,
+# because its stoves are sums of multiples of the dials. *Mv* is PyTorch's name for a matrix
+# times a vector. Turn one dial up, and leave the other at 1. From which setting on does it
+# cost money to turn it further?
 
 
 def installed(t):
@@ -258,8 +260,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 # .. dropdown:: Answer
 #
 #    The first dial at 4.5 and the second at 1.9. The second drives the third stove three
-#    times as fast as itself, and the fuel of that stove grows fastest. In the graph, what
-#    arrives at ``stoves`` are the prices of the stoves, and they follow, too.
+#    times as fast as itself, and the fuel of that stove grows fastest. In the graph, the
+#    prices of the stoves arrive at ``stoves``, and they change while you turn a dial.
 #
 # .. admonition:: Remember
 #

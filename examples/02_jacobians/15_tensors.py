@@ -126,10 +126,12 @@ x.grad
 #    of its output, and adds up. So it gives what ``backward`` gives, if both have the same
 #    dtype.
 #
-#    ``v @ J`` does something else, and here it raises no error. ``@`` takes the *last* two
-#    indices of ``J`` for the rows and columns of a matrix. But the prices belong to the
-#    *first* two. In our case it runs because there are as many measurements as rooms, and
-#    only the shape shows that the result is wrong: it should look like ``x``.
+#    ``v @ J`` does something else, and here it raises no error. ``@`` multiplies the rows
+#    of ``v`` by matrices that it finds in ``J``, and it takes the *last* two indices of
+#    ``J``, room and stove of the input, for their rows and columns. But the prices belong
+#    to the *first* two, room and measurement of the output. In our case it runs because
+#    there are as many measurements as rooms, and only the shape shows that the result is
+#    wrong: it should look like ``x``.
 
 wrong = v @ J
 print("v @ J:", wrong.shape)
@@ -169,11 +171,15 @@ pullback.live(rooms, x.detach(), v, rows=outputs, columns=stoves)
 # The blurred photo
 # -----------------
 #
-# A white photo is blurred, and comes out darker. Which of its pixels have lost light? We
-# can ask ``backward``, once we know how the blur works. It replaces each pixel by the mean
-# of a *window* of three by three pixels around it. Beyond the edge of the photo there are
-# zeros. We take a photo of 4 by 5 pixels. ``J_blur[1, 1]`` says how one blurred pixel, in
-# row 1 and column 1, reacts to each pixel of the original:
+# A blur often leaves a photo with dark edges. With a photo that is white everywhere you see
+# it best: it comes out darker, although no pixel of it was dark. From which of its pixels
+# has the light been lost? For that we ask how much each pixel of the original contributes
+# to the blurred photo, and this is a gradient.
+#
+# The blur replaces each pixel by the mean of a *window* of three by three pixels around it.
+# Beyond the edge of the photo there are zeros. We take a photo of 4 by 5 pixels.
+# ``J_blur[1, 1]`` says how one blurred pixel, in row 1 and column 1, reacts to each pixel
+# of the original:
 
 
 def blur(picture):
@@ -226,8 +232,7 @@ start = picture.clone().requires_grad_()
 #
 #    When a mathematician says that ``x`` has six *dimensions*, that means the six columns
 #    of our table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
-#    called a *vector*, although here it is a matrix, because in its flattened form it is
-#    one.
+#    called a *vector*, although here it is a matrix. Flattened, it is a vector.
 #
 #    At the other end, a single number has an empty shape, ``()``, and adds nothing to the
 #    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a

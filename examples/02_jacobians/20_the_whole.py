@@ -4,18 +4,20 @@ r"""
 The whole Jacobian in one call
 ==============================
 
-You want the whole :term:`Jacobian`, our table of rates, with a row for each output and a
-column for each input. Call ``jacrev(f)(x)`` if ``f`` has fewer outputs than inputs, and
-``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in ``torch.func``, and both
-return the same table, apart from a few operations. But for some functions one of them does
-a thousand times as much work as the other. This page shows where that comes from.
+What does each dial of a heating system do to each of 5000 rooms? What does each pixel of a
+picture do to each of ten scores? Then you want the whole :term:`Jacobian`, our table of
+rates, with a row for each output and a column for each input. Call ``jacrev(f)(x)`` if
+``f`` has fewer outputs than inputs, and ``jacfwd(f)(x)`` if it has fewer inputs than
+outputs. Both are in ``torch.func``, and both return the same table, except for a few
+operations, for which one of the two raises an error or is wrong. But for some functions one
+of them does a thousand times as much work as the other. This page shows where that comes
+from.
 """
 
 # %%
 # You do not need the whole table for training. The loss is a single number, so its table
-# has a single row, and that is the gradient. You need the table to see what each input
-# does to each output, to hit several targets at once, or to say how far off computed
-# numbers are, as on the next pages.
+# has a single row, and that is the gradient. With several outputs, ``backward`` adds up
+# their rows, and in the sum you no longer see what an input does to a single output.
 #
 # Our house has three inputs, the settings of its stoves. It has two outputs, heat, the sum
 # of the settings, and fuel, the sum of their squares. So we call ``jacrev``:
@@ -70,9 +72,9 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 
 # %%
 # It is a single row, and neither that of the heat nor that of the fuel. 3, 5 and 7 are the
-# *sums* of the two rows. A walk back adds up everything that arrives at the stoves,
-# however many outputs it started from, and without a ``v`` each output in the list counts
-# 1.
+# *sums* of the two rows. A walk back adds up everything that arrives at the stoves. It does
+# not matter how many outputs it started from. And without a ``v``, each output in the list
+# counts 1.
 #
 # So two separate rows take two walks back. From here on we count these walks, because they
 # are what a Jacobian costs. We call one of them a **pull**: it carries a ``v``, with a
@@ -138,18 +140,19 @@ pullback.draw.cost((12, 3))
 # Which call?
 # -----------
 #
-# Both build the same table, ``jacrev`` from a pull for each row, and ``jacfwd`` from a
-# push for each column. So you count rows and columns, and call the one that has fewer to
-# take.
+# ``jacrev`` builds the table from a pull for each row, and ``jacfwd`` from a push for each
+# column. So count the rows and the columns. If there are fewer rows, call ``jacrev``. If
+# there are fewer columns, call ``jacfwd``.
 #
 # For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with
 # 10 pulls instead of 784 pushes. For the heating it is ``jacfwd``, with 3 pushes instead
 # of 5000 pulls. If the two numbers are close, as they are for our house, it makes little
 # difference.
 #
-# Below you can count for yourself. Press *one-hot* until you have seen each entry of the
-# house's table in the result. How many presses does it take with ``v``, which is pulled
-# back? Then choose *J u*. How many does it take with ``u``, which is pushed forward?
+# Below you can count for yourself. The button *one-hot* puts a single 1 into ``v``, and the
+# next press moves it one place on. How many presses does it take until every row of the
+# table has stood in the result? Then choose *J u*. How many does it take with ``u``, which
+# is pushed forward, until every column has?
 
 stoves = ["stove 1", "stove 2", "stove 3"]
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], columns=stoves)
@@ -162,15 +165,17 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 #
 # .. dropdown:: Four more calls
 #
-#    * If your function takes several arguments, ``jacrev(f, argnums=1)(a, x)``
-#      differentiates with respect to the second one. With a dictionary of weights as an
-#      argument you get a block for each (:ref:`with-respect-to-parameters`).
-#    * If all rows at once take too much memory, ``jacrev(f, chunk_size=100)(x)`` takes a
-#      hundred of them at a time.
-#    * If you have ``y``, but not the function, call ``autograd.grad`` with all the ``v``
-#      and ``is_grads_batched=True``.
-#    * If you do not want to choose, ``pullback.jacobian(f, x)`` counts rows and columns for
-#      you.
+#    ==================================  ================================================
+#    what you want                       the call
+#    ==================================  ================================================
+#    the table of the second argument    ``jacrev(f, argnums=1)(a, x)``
+#    a hundred rows at a time            ``jacrev(f, chunk_size=100)(x)``
+#    the table from ``y``, without f     ``autograd.grad(y, x, V, is_grads_batched=True)``
+#    not to count rows and columns       ``pullback.jacobian(f, x)``
+#    ==================================  ================================================
+#
+#    A hundred rows at a time take less memory than all of them. ``V`` holds every ``v``,
+#    one below the other.
 
 scaled = lambda a, x: a * house(x)
 second = jacrev(scaled, argnums=1)(torch.tensor(1.0), x)
@@ -180,6 +185,12 @@ chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
 
 # %%
+# .. dropdown:: Where one of the two raises an error or is wrong
+#
+#    For an LSTM on the CPU, ``jacfwd`` has no rule, and raises an error. For
+#    ``torch.cdist``, ``jacrev`` returns wrong numbers and raises nothing.
+#    :ref:`where-jacrev-and-jacfwd-differ` has the other operations.
+#
 # .. admonition:: Remember
 #
 #    - Fewer outputs than inputs: ``jacrev(f)(x)``, one pull for each row. Fewer inputs:
@@ -274,10 +285,8 @@ for guess, gives in guesses.items():
 
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be
-# done with a push. (:ref:`jacobian-at-once` has more about the two calls,
-# :ref:`ways-measured` their times, and :ref:`where-jacrev-and-jacfwd-differ` the
-# operations for which they differ. For some, such as an LSTM on the CPU, ``jacfwd`` has no
-# rule, and raises an error.)
+# done with a push. :ref:`jacobian-at-once` has more about the two calls, and
+# :ref:`ways-measured` their times.
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network

@@ -116,11 +116,12 @@ except RuntimeError as error:
 # One number, two ways to it
 # --------------------------
 #
-# What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push
-# the plan forward and then apply the prices. Or we can pull the prices back and then
-# apply the plan. ``torch.func.vjp`` runs the house, and returns its value together with a
-# function that pulls any ``v`` back. This function returns a tuple, with a result for each
-# argument of the house. There is only one, ``x``, so we unpack it with a comma:
+# What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push the
+# plan forward and then apply the prices. Or we can pull the prices back and then apply the
+# plan. For that we take ``torch.func.vjp``. It runs the house and returns two things, the
+# value and a function, ``pull``. Call ``pull`` with any ``v``, and it pulls this ``v``
+# back. What it returns is a tuple, with a result for each argument of the house. There is
+# only one, ``x``, so we unpack it with a comma:
 
 v = torch.tensor([10.0, -1.0])
 value, pull = torch.func.vjp(house, x)
@@ -138,9 +139,10 @@ print("pull, then plan:  ", pulled @ u)
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# The equation is also useful as a test. For the left-hand side you need no derivative:
-# move the inputs a little along ``u``, and see how the outputs change. If somebody has
-# written a ``backward`` by hand, the right-hand side must agree (:ref:`dot-product-test`).
+# The equation is also useful as a test, for example if somebody has written a ``backward``
+# by hand. :math:`Ju` can be had without any derivative: move the inputs a little along
+# ``u``, and see how fast the outputs change. Then :math:`v^\top(Ju)` must agree with what
+# the ``backward`` gives (:ref:`dot-product-test`).
 #
 # One knob, and all that it moves
 # -------------------------------
@@ -233,15 +235,16 @@ legend = plt.legend()
 # case: there is one output, the loss, and there are millions of inputs, the weights. So it
 # uses ``backward``, which is a pull.
 #
-# Here is our plan once more. Change ``u``, and try other plans. Can you find one that moves
-# the second stove as well, keeps the heat, and saves more fuel than ours?
+# Here is our plan once more. Change ``u``, and try other plans. Ours turns the first stove
+# up at a rate of 1. Can you find one that does so, too, moves the second stove as well,
+# keeps the heat, and saves more fuel?
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), u=u, **names)
 
 # %%
 # .. dropdown:: Answer
 #
-#    ``[1, 1, −2]`` is one of many. The heat changes by :math:`1+1-2`, which is 0, and the
+#    ``[1, 1, −2]`` is one of them. The heat changes by :math:`1+1-2`, which is 0, and the
 #    fuel by :math:`2+4-12`, so it falls at a rate of 6.
 #
 # .. admonition:: Remember

@@ -6,9 +6,10 @@ How far off are the outputs?
 
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, too high as
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
-computes with measured numbers has this question, which is called *error propagation*. It
-takes every entry of the :term:`Jacobian`, our table of rates, by itself. A push or a pull,
-``J @ u`` or ``v @ J``, adds the entries up.
+computes with measured numbers has this question: how far off is the area of a room whose
+length and width were measured? It is called *error propagation*, and it takes every entry
+of the :term:`Jacobian`, our table of rates, by itself. A push or a pull, ``J @ u`` or
+``v @ J``, adds the entries up.
 """
 
 # %%
@@ -31,8 +32,8 @@ table
 # 1. If all three stoves are 0.1 too high, the heat is 0.3 too high. But they need not all
 # be off in the same direction. Let us try it. We let chance turn the knobs, ten thousand
 # times, each by 0.1, up or down as if by the toss of a coin. For the *typical* error we
-# square each error of an output, take the mean of the squares, and take the root. (The
-# plain mean would not do, because errors up and down cancel in it.)
+# square each error of an output, take the mean of the squares, and take the root. The
+# plain mean would not do, because errors up and down cancel in it.
 #
 # .. predict::
 #    :item: 0
@@ -78,11 +79,14 @@ pullback.live(house, x, u=torch.full((3,), 0.1), rows=["heat", "fuel"], columns=
 # The squares add up
 # ------------------
 #
-# We can find the 0.17 without a trial. Take two errors, :math:`a` and :math:`b`, each with
-# the sign of its own coin. In half of the cases the two signs are equal. Then the square of
-# the sum is :math:`a^2+2ab+b^2`. In the other half the signs differ, and the square is
-# :math:`a^2-2ab+b^2`. In the mean of both, :math:`2ab` cancels, and :math:`a^2+b^2` is
-# left. **The squares of the errors add up.** With three errors it is the same.
+# We can find the 0.17 without a trial. Take two errors of the sizes :math:`a` and
+# :math:`b`, each up or down by the toss of its own coin. In half of the cases both go in
+# the same direction, and together they are off by :math:`a+b`. The square of this is
+# :math:`a^2+2ab+b^2`. In the other half they go in opposite directions, and together they
+# are off by :math:`a-b`, with the square :math:`a^2-2ab+b^2`. In the mean of both,
+# :math:`2ab` cancels, and :math:`a^2+b^2` is left. **The squares of the errors add up.** A
+# third error is added to the sum of the first two in the same way: whatever this sum is,
+# the third goes in its direction half of the time.
 #
 # What a stove does to an output is its rate times the 0.1. For the heat these are three
 # errors of 0.1. Their squares add up to :math:`0.01+0.01+0.01`, and the root is 0.17. For
@@ -101,16 +105,18 @@ typical
 # Why does no single pull or push do this for both outputs? Both add up the entries as they
 # are, with their signs. A push with 0.1 for each stove gives 0.3 for the heat, as in the
 # picture. Here each entry has to be squared before anything is added, and for that we need
-# each entry by itself. (For one output, a pull with a single 1 brings its row, and that is
-# enough.)
+# each entry by itself. If you ask about one output only, its row is all that you need, and
+# a pull with a single 1 brings it.
 #
 # .. dropdown:: If the errors are not tosses of a coin
 #
-#    The squares add up for any errors that are 0 on average and know nothing of one
-#    another, such as those of ``torch.randn`` below. Such a typical error is called the
-#    *standard deviation*. If the knobs are all worn in the same way, so that they are too
-#    high together, the errors do not cancel, and you have to add them up with their signs.
-#    (:ref:`covariance-through-a-network` has the case between the two.)
+#    Other errors may be larger and smaller by chance, such as those of ``torch.randn``
+#    below. Their squares add up as well, if each error is 0 on average, and if one error
+#    tells nothing about another. Such a typical error is called the *standard deviation*.
+#
+#    But the knobs may all be worn in the same way, so that they are too high together. Then
+#    the errors do not cancel, and you have to add them up with their signs.
+#    :ref:`covariance-through-a-network` has the case between the two.
 
 by_chance = torch.stack([house(x + 0.1 * torch.randn(3)) for _ in range(10_000)])
 by_chance.std(0)

@@ -4,13 +4,13 @@ r"""
 One Jacobian for each sample
 ============================
 
-For a batch ``X`` of ``B`` samples you want a :term:`Jacobian` for each sample. Write the
-function ``f`` for *one* sample, and call ``torch.func.vmap(torch.func.jacrev(f))(X)``. For
-``n`` inputs and ``m`` outputs of a sample, the result has shape ``(B, m, n)``: ``B``
-tables of rates, each with a row for each output. If you ask for the Jacobian of the whole
-batch instead, its shape is ``(B, m, B, n)``, and outside of these tables it is zero. This
-page shows both, what they cost, and what to do if you only have a function of the whole
-batch.
+Each house in a street wants to burn one unit of fuel less and to stay as warm as it is. So
+each needs its own table of rates, and you want a :term:`Jacobian` for each sample of a
+batch ``X``. Write the function ``f`` for *one* sample, and call
+``torch.func.vmap(torch.func.jacrev(f))(X)``. The Jacobian of the whole batch at once would
+hold the same tables, and between them nothing but zeros, if each sample is treated by
+itself. This page shows both, what they cost, and what to do if you only have a function of
+the whole batch.
 """
 
 # %%
@@ -36,6 +36,50 @@ tables[3]
 # The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
 # The last house has its third stove at 5, so the last entry of its table is 10.
 #
+# A step for every house
+# ----------------------
+#
+# :ref:`hitting-targets` finds such a step for one house, with ``pinv``, a table that leads
+# back from changes of the outputs to the shortest step. ``pinv`` takes the four tables at
+# once, and returns one of shape ``(3, 2)`` for each house. ``@ missing`` multiplies each of
+# them by what is missing, and gives a step of three numbers for each house:
+
+missing = torch.tensor([0.0, -1.0])  # heat, fuel
+steps = torch.linalg.pinv(tables) @ missing
+steps.shape
+
+# %%
+# .. predict::
+#    :expects: largest
+#    :label: fuel above the target
+#    :for: the house, counted from 0
+#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
+#          step saves much.;
+#       first stove: Its first stove is up most, and a short step saves much there.;
+#       least of all: Its stoves differ by as much as 2, so one can take over from another
+#          at a lower price.
+#
+#    Each step should save one unit of fuel. But a table is right only near its own place,
+#    so every house misses this target by a little. Here are the stoves of the four houses
+#    again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]`` and ``[1, 1, 5]``. Which house stays
+#    farthest above its target?
+
+before, after = vmap(house)(X), vmap(house)(X + steps)
+print("heat gained:", (after - before)[:, 0].round(decimals=4) + 0.0)
+print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
+
+# %%
+# It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
+# can take over from another at a much lower price, and it needs the longest step of the
+# four. By how much a house misses its target depends on nothing but its step. A stove that
+# goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
+# :math:`2xs`, and not the :math:`s^2`. Added up over the stoves, the :math:`s^2` are the
+# squared length of the step. All four houses are as warm as they were.
+
+# %%
+# A network of your own
+# ---------------------
+#
 # A network can stand in the place of ``house``, if its layers take a sample without a
 # batch. ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take:
 
@@ -47,12 +91,12 @@ of_network.shape
 # %%
 # .. dropdown:: If ``vmap`` refuses your function
 #
-#    ``vmap`` runs the function once for all samples. So an ``if`` cannot look at a value,
-#    which can be different from sample to sample. You see the error below. With
-#    ``torch.where(x.sum() > 5, x**2, x)`` in the place of the ``if``, it works. A layer
-#    that wants a batch, such as ``Flatten()``, or BatchNorm in ``eval()``, gets one with
-#    ``lambda x: network(x[None])[0]`` in the place of ``network``. :ref:`answers-vmap` has
-#    the other cases, such as Dropout in training.
+#    With ``vmap`` the function runs only once, for all samples together. An ``if`` has to
+#    go one way, and the samples may need different ones. So an ``if`` that looks at a value
+#    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
+#    place of the ``if``, it works. A layer that wants a batch, such as ``Flatten()``, or
+#    BatchNorm in ``eval()``, gets one with ``lambda x: network(x[None])[0]`` in the place
+#    of ``network``. :ref:`answers-vmap` has the other cases, such as Dropout in training.
 
 
 def decides(x):
@@ -121,8 +165,7 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 #       street of four: This is the number for jacrev(street) with four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number
-#    of the result. How many pulls are enough for a thousand tables, if each pull may bring
-#    something for every house?
+#    of the result. How many pulls are enough for the thousand tables?
 
 thousand = X.repeat(250, 1)
 value, pull = torch.func.vjp(street, thousand)
@@ -138,8 +181,8 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 # Two. In the first pull every house has the price 1 for its heat, and in the second every
 # house has it for its fuel. A pull of ``jacrev(street)`` has a single 1, for one house,
 # and for all the other houses it carries zeros back. ``vmap(jacrev(house))`` takes the
-# same two pulls as we did. In general there are ``m`` of them, one for each output of a
-# sample, however many samples there are.
+# same two pulls as we did. There is one for each output of a sample, however many samples
+# there are.
 #
 # Rows of two houses at once
 # --------------------------
@@ -203,48 +246,6 @@ try:
     pullback.jacobian(shares, X, batched=True)
 except ValueError as error:
     print(str(error).split(":")[0])
-
-# %%
-# A step for every house
-# ----------------------
-#
-# What can you do with the tables? Every house wants to burn one unit of fuel less and to
-# stay as warm as it is. :ref:`hitting-targets` finds the step for one house, with
-# ``pinv``, a table that leads back from changes of the outputs to the shortest step.
-# ``pinv`` takes a batch of tables as well. It returns four tables of shape ``(3, 2)``, and
-# ``@`` multiplies each of them by what is missing:
-
-missing = torch.tensor([0.0, -1.0])  # heat, fuel
-steps = torch.linalg.pinv(tables) @ missing
-steps.shape
-
-# %%
-# .. predict::
-#    :expects: largest
-#    :label: fuel above the target
-#    :for: the house, counted from 0
-#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
-#          step saves much.;
-#       first stove: Its first stove is up most, and a short step saves much there.;
-#       least of all: Its stoves differ by as much as 2, so one can take over from another
-#          at a lower price.
-#
-#    Each step should save one unit of fuel. But a table is right only near its own place,
-#    so every house misses this target by a little. Here are the stoves of the four houses
-#    again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]`` and ``[1, 1, 5]``. Which house stays
-#    farthest above its target?
-
-before, after = street(X), street(X + steps)
-print("heat gained:", (after - before)[:, 0].round(decimals=4) + 0.0)
-print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
-
-# %%
-# It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
-# can take over from another at a much lower price, and it needs the longest step of the
-# four. What is missed follows from the step alone. A stove that goes from :math:`x` to
-# :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the :math:`2xs`, and not the
-# :math:`s^2`. Added up over the stoves, the :math:`s^2` are the squared length of the
-# step. All four houses are as warm as they were.
 
 # %%
 # .. admonition:: Remember
@@ -380,8 +381,8 @@ for guess, gives in guesses.items():
 
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and
-# :ref:`a-jacobian-of-zeros` still gets by with a few pushes. (:ref:`jacobian-per-sample`
-# has more about BatchNorm, and about what ``vmap`` refuses and what it does not see.)
+# :ref:`a-jacobian-of-zeros` still gets by with a few pushes. :ref:`jacobian-per-sample`
+# has more about BatchNorm, and about what ``vmap`` refuses and what it does not see.
 #
 # .. asked: batch Jacobian without a loop; Jacobian of a network with BatchNorm or
 #    dropout; batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;

@@ -8,9 +8,9 @@ A program simulates a long corridor of a thousand rooms. Each room reacts only t
 and to its two neighbors, so nearly all of the :term:`Jacobian`, the table of rates, is
 zero. It is *sparse*. ``jacfwd`` takes a thousand pushes for it, because each push, a
 :term:`Jacobian-vector product` ``J @ u``, brings one column. With a minute for a push,
-that is most of a day. If you know where the zeros are, one push can bring many columns,
-and ``pullback.sparsity`` finds out which. We use it to ask at which temperatures the
-corridor settles.
+that is most of a day. If you know where the zeros are, one push can bring many columns.
+``pullback.sparsity`` finds the zeros, and tells which columns can go into one push. With
+such tables we find the temperatures at which the corridor settles.
 """
 
 # %%
@@ -160,8 +160,8 @@ print("right end:", warm[-4:])
 # comes in from outside.
 #
 # Each step took three pushes instead of a thousand. In the simulation at the top of the
-# page, that is three minutes instead of most of a day. (:ref:`sparse-measured` has measured
-# how much is saved.) As always with Newton's method, where it goes depends on the start.
+# page, that is three minutes instead of most of a day. :ref:`sparse-measured` has measured
+# how much is saved. As always with Newton's method, where it goes depends on the start.
 # All rooms at 0 would rest as well, and from a start with all rooms at 1 it goes astray.
 #
 # Too few colors
@@ -191,13 +191,13 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # you use it for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that
 # was read off there would be missing it.
 #
-# How do you find the pattern of a function of your own? :func:`pullback.sparsity` follows
-# the operations of the function rather than the numbers. So it finds all 16 filled places
-# even when it is shown ``T = 0``, and its plan can be used at any ``T``, as long as the
-# function makes no decisions by looking at values, as with ``if`` or with an index such as
-# ``T[T.argmax()]``. The result is a *sparse* tensor, which stores the filled places and
+# How do you find the pattern of a function of your own? ``pullback.sparsity`` follows the
+# operations of the function rather than the numbers. So it finds all 16 filled places even
+# when it is shown ``T = 0``, and its plan can be used at any ``T``. There is one condition:
+# the function must not decide by a value what it does, as with ``if`` or with an index such
+# as ``T[T.argmax()]``. The result is a *sparse* tensor, which stores the filled places and
 # leaves out the rest. For ten thousand rooms that is about 30,000 numbers instead of 100
-# million. (Leave out the zeros when you solve for the step, too.)
+# million. When you solve for the step, you can leave out the zeros as well.
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colors:", plan.n_colors)
@@ -210,8 +210,8 @@ torch.equal(sparse.to_dense(), J)
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
 #    ``True`` wherever a place is filled. Then go through the columns from left to right,
-#    and give each column the first color that is not yet used by a column it meets. (This
-#    may take more colors than necessary, but the numbers can always be told apart.) For
+#    and give each column the first color that is not yet used by a column it meets. This
+#    may take more colors than necessary, but the numbers can always be told apart. For
 #    the corridor it finds our three:
 
 
@@ -270,10 +270,12 @@ pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns
 #
 # .. dropdown:: Answer
 #
-#    Three are not enough. Any three neighbors need three different colors, because
-#    they meet in a row. With only three, the colors would have to repeat every
-#    three rooms, and seven is not a multiple of three. With a fourth color for one of
-#    the rooms it works.
+#    Three are not enough. Any three neighbors need three different colors, because they
+#    meet in a row. With only three colors, room 3 has to have the color of room 0, since
+#    rooms 1 and 2 have the other two. In the same way room 4 has the color of room 1, and
+#    so on: the colors repeat every three rooms. Around a ring of seven rooms they cannot,
+#    because seven is not a multiple of three. With a fourth color for one of the rooms it
+#    works.
 
 
 def around(T):
@@ -377,8 +379,8 @@ for guess, gives in guesses.items():
 
 # %%
 # **Next:** the inputs of a network are one thing, its weights another. They are hidden
-# inside the module, and :ref:`with-respect-to-parameters` brings them out. (If all columns
-# meet in one row, you can group the rows and pull: :ref:`sparse-jacobian`.)
+# inside the module, and :ref:`with-respect-to-parameters` brings them out. Where all
+# columns meet in one row, :ref:`sparse-jacobian` groups the rows, and pulls.
 #
 # .. asked: sparse Jacobian; Jacobian is mostly zeros; banded or tridiagonal Jacobian;
 #    fewer products with colouring; each output depends on few inputs; speed up a sparse

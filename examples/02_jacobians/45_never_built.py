@@ -60,15 +60,18 @@ W.grad
 #
 #    Y_{bi}=\sum_j W_{ij}X_{bj},
 #
-# so the weight :math:`W_{ij}` moves it at the rate :math:`X_{bj}`, and the price of it is
-# :math:`V_{bi}`. Over all samples, the gradient of the weight is
+# so each weight :math:`W_{ij}` in it is multiplied by :math:`X_{bj}`. This is the rate at
+# which the weight moves the output, and the price of the output is :math:`V_{bi}`. Over all
+# samples, the gradient of the weight is
 #
 # .. math::
 #
 #    \sum_b V_{bi}X_{bj}.
 #
 # This is what we did for :math:`W_{11}`: a *column* of ``V`` times a column of ``X``, entry
-# by entry, and added up. For all weights at once it is ``V.T @ X``.
+# by entry, and added up. ``V.T @ X`` does it for all weights at once. ``@`` multiplies the
+# *rows* of what stands on its left by the columns of what stands on its right, and the rows
+# of ``V.T`` are the columns of ``V``.
 #
 # The input :math:`X_{bj}` moves each output ``i`` of its sample, at the rate
 # :math:`W_{ij}`. So its gradient is :math:`\sum_i V_{bi}W_{ij}`, and that of all inputs is
@@ -134,9 +137,9 @@ for size in (10, 100, 1000):
 # It is twice the work, for every size. The walk back takes two products of matrices, one
 # for the weights and one for the inputs, and each takes as many multiplications as the one
 # in the forward pass. So forward and back together take about three times the work of the
-# forward pass alone. For most other operations the factor is a different small number, no
-# matter how many inputs or outputs there are. (On a clock you will see other factors, since
-# memory has to be read as well: :ref:`cost-of-one-vjp`.)
+# forward pass alone. With most other operations, too, the walk back takes a small multiple
+# of the work of the forward pass, however many inputs or outputs there are. A clock shows
+# other factors, since memory has to be read as well (:ref:`cost-of-one-vjp`).
 #
 # .. dropdown:: An exception: a few rows, picked from many
 #
@@ -184,10 +187,9 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 #
 # The rule for the square contains ``x``, and a walk back begins when the forward pass is
 # over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
-# ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it. It
-# takes two functions. The first is called with every tensor that a rule of PyTorch keeps,
-# and ours writes down its size. The second is called when the tensor is needed again, and
-# ours hands it back unchanged:
+# ``X`` and ``W``, so it has to keep these. With ``saved_tensors_hooks`` we can watch:
+# PyTorch calls our ``keep`` with every tensor that one of its rules keeps, and ``keep``
+# writes down the size:
 
 
 def kept_numbers(f, x):
@@ -197,7 +199,8 @@ def kept_numbers(f, x):
         sizes.append(t.numel())
         return t.detach()
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+    hand_back = lambda t: t  # called when a walk back needs the tensor
+    with torch.autograd.graph.saved_tensors_hooks(keep, hand_back):
         f(x)
     return torch.tensor(sizes).sum().item()
 
@@ -236,10 +239,10 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # %%
 # All ten results are kept, although the loop itself holds on to only the last of them. So
 # the memory grows with the number of steps and with the size of what they work on, such as
-# a batch. Besides the kept values, a walk back needs memory for the prices on their way
-# from one step to the next, and for the gradients that it leaves. No Jacobian is built for
-# any of this. The table of a single tanh would have a million times a million entries, four
-# terabytes in float32.
+# a batch. The walk back needs memory of its own: for the prices that are on their way from
+# one step to the next, and for the gradients. No Jacobian is built for any of this. The
+# table of a single tanh would have a million times a million entries, four terabytes in
+# float32.
 #
 # So if training runs out of memory, the kept values are often where it went, and there are
 # three things to do about them. Take a smaller batch. Where no walk back will follow, such

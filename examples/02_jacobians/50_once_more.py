@@ -4,12 +4,13 @@ r"""
 Once more: second derivatives
 =============================
 
-The gradient says how fast the fuel falls where we stand, but not how soon it stops
-falling. So how far should we go? For that we need to know how fast the *rate* changes, and
-so we differentiate the gradient. ``torch.autograd.grad`` with ``create_graph=True`` makes
-this possible. All second derivatives together are the :term:`Hessian`, the
+You add a penalty on the gradient to a loss, so that a network does not react violently to
+small changes of its input, and you differentiate the sum. Or you know from the gradient
+that the fuel of a house falls, and want to know how far to go until it rises again. Both
+take the derivative of a *gradient*, and ``torch.autograd.grad`` with ``create_graph=True``
+makes it possible. All second derivatives together are the :term:`Hessian`, the
 :term:`Jacobian` of the gradient. For a large network it is too large, but a product with
-it, ``H @ u``, is not.
+it, ``H @ u``, is not. We begin with the house, and come to the penalty at the end.
 """
 
 # %%
@@ -82,8 +83,8 @@ H
 # The table is symmetric: the second stove has the same effect on the rate of the first as
 # the first has on the rate of the second. The rate of the second contains :math:`x_0x_2`,
 # which also grows by :math:`x_2` for each unit of the first. The Hessian is symmetric for
-# every function whose second derivatives don't jump anywhere. (Mathematicians call them
-# *continuous* then.)
+# every function whose second derivatives are continuous, which means that they don't jump
+# anywhere.
 #
 # .. predict::
 #    :label: H u
@@ -120,52 +121,57 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # -------------
 #
 # The plan raises the second stove and lowers the third. So the fuel changes at the rate of
-# the second stove minus that of the third, and this is :math:`7-8=-1`. The product ``H u``
-# says what becomes of the two rates along the plan. The rate of the second stove grows at a
-# speed of 1, and that of the third falls at a speed of 1. So their difference grows at a
-# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is zero. There
-# we should stop.
+# the second stove minus that of the third, and this is :math:`7-8=-1`. How does this
+# difference change on the way? The product ``H u`` says what becomes of the two rates. For
+# each unit that we go along the plan, the rate of the second stove grows by 1, and the rate
+# of the third gets smaller by 1. So their difference grows by 2. It began at −1, and after
+# half a unit it is zero. There we should stop.
 #
-# In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
-# at the rate ``H @ u``, and so ``g @ u`` changes at the rate ``u @ (H @ u)``. With ``u`` at
-# ``[0, 1, -1]`` and ``H @ u`` at ``[1, 1, -1]``, this is
+# In symbols, the difference is ``g @ u``. For each unit along the plan, ``g`` changes by
+# ``H @ u``. The plan stays the same, so ``g @ u`` changes by ``(H @ u) @ u``. With
+# ``H @ u`` at ``[1, 1, -1]`` and ``u`` at ``[0, 1, -1]``, this is
 #
 # .. math::
 #
-#    0\cdot1+1\cdot1+(-1)\cdot(-1)=2,
+#    1\cdot0+1\cdot1+(-1)\cdot(-1)=2,
 #
 # the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
 # the curvature positive, we save until the rate has come up to zero:
 
-rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
+rate, curvature = (g @ u).item(), ((H @ u) @ u).item()
 step = -rate / curvature
 print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
 # One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
-# happens to be a parabola, and one step hits its lowest point exactly. In general the
-# curvature changes on the way. If the function has grown at the new place, you went too
-# far, and try half the step. Otherwise compute rate and curvature again, and take another
-# step. Where the curvature is zero or negative, the formula does not lead to a lowest
-# point at all.
+# happens to be a parabola, and one step hits its lowest point exactly.
+#
+# .. dropdown:: And if it is not a parabola?
+#
+#    In general the curvature changes on the way. If the function has grown at the new
+#    place, you went too far, and try half the step. Otherwise compute rate and curvature
+#    again, and take another step. Where the curvature is zero or negative, the formula does
+#    not lead to a lowest point at all.
 #
 # H u without H
 # -------------
 #
 # For a network with a million weights, the Hessian has a million times a million entries.
-# But all that we used of it was ``H @ u``. If we pass ``u`` to ``autograd.grad`` in the
-# place of ``v``, where a single 1 gave a row of ``H``, we get a pull, ``u @ H``. It adds up
-# the *rows* of the table, and a push adds up its columns. As the table is symmetric, rows
-# and columns hold the same numbers, and the two sums are equal:
+# But all that we used of it was ``H @ u``. Above, ``autograd.grad`` pulled a ``v`` with a
+# single 1 back through ``g``, and this gave a row of ``H``. Now we pull ``u`` back in the
+# same way. We get ``u @ H``, the *rows* of the table, each times a number of ``u``, and
+# added up. What we want is ``H @ u``, which adds up the columns. As the table is symmetric,
+# its columns hold the same numbers as its rows, and the two sums are equal:
 
 (Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
 Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first leads
-# from the fuel to ``g``. The second starts at ``g``, and leads back through the first walk
-# and then through the fuel, so it is longer. For layers like those of :ref:`never-built`,
-# all of this is a small multiple of the work of a forward pass, whatever their size.
+# from the fuel to ``g``. The second starts at ``g``. It goes back through every step of the
+# first walk, and then through the fuel, so it is longer. For layers like those of
+# :ref:`never-built`, all of this is a small multiple of the work of a forward pass,
+# whatever their size.
 #
 # You can also push ``u`` through the gradient, if you have it as a function.
 # ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel`` takes, and returns the
@@ -184,9 +190,9 @@ pushed
 
 # %%
 # With such products, and without the table, there are methods that find the step of
-# Newton's method in all directions at once (:ref:`trpo`). And they tell what kind of place
+# Newton's method in all directions at once (:ref:`trpo`). They also tell what kind of place
 # you have reached where the gradient is zero: if some ``u`` has a negative curvature, it
-# is no minimum. (:ref:`hvp` compares the two ways.)
+# is no minimum. :ref:`hvp` compares the two ways.
 
 # %%
 # When the gradient has no graph
@@ -202,16 +208,23 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# What helps is ``create_graph=True`` in the first call. A second ``y.backward()`` does
-# not. With ``retain_graph=True`` it walks back through the fuel again, and never through
-# the gradient. (If the gradient does not depend on ``x``, as that of the heat, the Hessian
-# is zero, and the error comes even with ``create_graph=True``. ``hvp`` returns the zeros.)
+# What helps is ``create_graph=True`` in the first call.
+#
+# .. dropdown:: If the error comes even so, and what a second ``y.backward()`` does
+#
+#    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
+#    not depend on ``x`` has no graph, even with ``create_graph=True``. Its Hessian is zero,
+#    and ``hvp`` returns the zeros.
+#
+#    A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again, and
+#    adds the same gradient once more. It never walks through the gradient, so it brings no
+#    second derivative.
 #
 # A gradient inside of the loss
 # -----------------------------
 #
-# A *gradient penalty* adds the squares of the gradient to the loss, so that a network does
-# not react violently to small changes of its input. Let us add such a penalty to the fuel.
+# A *gradient penalty* adds the squares of the gradient to the loss. Let us add such a
+# penalty to the fuel.
 #
 # .. predict::
 #    :value: 2
@@ -239,17 +252,17 @@ for create_graph in (False, True):
 
 # %%
 # There is no error this time. The fuel itself still depends on ``x``, and
-# ``retain_graph=True`` has kept its graph, so the walk back has somewhere to go. And the
-# first line is still the gradient of the fuel alone. Without a graph the penalty counted
-# as a constant. It made the loss larger and changed no gradient. In a network the same can
-# happen with the gradient of the weights, which then train as if there were no penalty.
+# ``retain_graph=True`` has kept its graph, so the walk back has somewhere to go. But the
+# first line, ``[8, 7, 8]``, is the gradient of the fuel alone. Without a graph the penalty
+# counted as a constant. It made the loss larger and changed no gradient. If this happens
+# in a network, its weights train as if there were no penalty.
 #
-# The second line has the penalty in it, and you can work out by how much. The squares of
-# the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
-# This is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * g @ H``. In
-# numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
-# line. If you write such a penalty, compare the gradient with and without the penalty
-# once.
+# The second line, ``[114, 99, 86]``, has the penalty in it. Let us work it out. The penalty
+# is the sum of the squares of the numbers in ``g``, so it rises at the rate ``2 * g`` when
+# they move. This is the ``v`` that is pulled back through ``g``, and what arrives at ``x``
+# is ``2 * g @ H``, or ``[106, 92, 78]``. Add ``[8, 7, 8]``, and you have the second line.
+#
+# If you write such a penalty, compare the gradient with and without it once.
 #
 # When the first stove moves
 # --------------------------
@@ -272,13 +285,13 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
-#      the walk back, so that this is possible. A second ``backward`` on the same ``y`` is
-#      something else.
+#      the walk back, so that this is possible. With ``retain_graph=True`` in its place,
+#      a penalty on the gradient changes nothing, and no error is raised.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
 #      without building the Hessian.
-#    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
+#    - ``g @ u`` is the rate along a plan ``u``, and ``Hu @ u`` the curvature. Where the
 #      rate is negative and the curvature positive, go ``-rate / curvature`` far, if the
 #      curvature stays about the same on the way.
 #
@@ -380,8 +393,8 @@ for guess, gives in guesses.items():
 
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`
-# asks you fifteen questions, and keeps the answers hidden until you want them. (For
-# functions that are compiled, see :ref:`compiled-second-derivative`.)
+# asks you fifteen questions, and keeps the answers hidden until you want them. For
+# functions that are compiled, see :ref:`compiled-second-derivative`.
 #
 # .. asked: second derivative in PyTorch; Hessian in PyTorch; differentiate twice;
 #    derivative of the gradient; create_graph=True; how to compute the Hessian;

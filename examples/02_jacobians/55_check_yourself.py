@@ -77,8 +77,8 @@ pullback.live(lambda x: second(first(x)), x, rows=["second"])
 #          order.;
 #       slow first: The better order is asked for first.
 #
-#    Why is it slow? How many millions of multiplications does the better order take, and
-#    how many does this program take?
+#    Why is it slow? There is a better order. How many millions of multiplications does it
+#    take? And how many does this program take?
 #
 # .. dropdown:: Answer
 #
@@ -238,8 +238,9 @@ six.item()
 #       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
 #          they are.
 #
-#    A new BatchNorm gives each column of its output the mean 0. What is the largest entry
-#    of all these tables in training mode? Are they right in ``eval()`` mode?
+#    In training mode, before its own weight and bias have been trained, BatchNorm gives
+#    each column of its output the mean 0. How large are the entries of these tables then,
+#    at most? And are the tables right in ``eval()`` mode?
 #
 # .. dropdown:: Answer
 #
@@ -329,8 +330,9 @@ print("rates:", table @ turn.flatten())
 #    ``W[0, 1]`` is multiplied by ``inputs[1]``, which is 5, and only in the first output.
 #    So the rates are ``[5, 0]``. In the block, the output comes first and the two indices
 #    of the weight come after it. To flatten these two, and nothing else, write
-#    ``block.flatten(1)``. ``reshape(4, 2)`` joins the output with the row of the weight,
-#    and no ``.T`` can part them again. (:ref:`tensors-in-tensors-out`,
+#    ``block.flatten(1)``. The order of the indices is output, row, column. ``reshape(4,
+#    2)`` makes one index of the first two, output and row. But row and column belong
+#    together, and ``.T`` does not bring that about. (:ref:`tensors-in-tensors-out`,
 #    :ref:`with-respect-to-parameters`)
 
 nine = block.flatten(1) @ turn.flatten()
