@@ -335,6 +335,12 @@ def test_the_first_result_shows_the_answer_and_its_code(browser, address):
         ("None or zeros: what is the difference?", ".grad", "except"),
         # the page begins with a story; the section that is asked for shows the call
         ("what a loss sends back", "mse_loss", "house"),
+        # the page of a message begins with the code that goes wrong
+        (
+            "small number format and limit the step signal together learns almost nothing",
+            "unscale_",
+            "assert",
+        ),
     ],
 )
 def test_the_card_shows_what_answers(browser, address, query, shown, hidden):

@@ -41,7 +41,8 @@
     return block;
   };
 
-  // What is to be done about a message, with the values that the pasted one carries.
+  // What is to be done about a message, with the values that the pasted one carries; nothing
+  // where the page is not that of a message.
   const advice = async ({ url, values }) => {
     const card = await found.card(url);
     if (!card) return null;
@@ -160,7 +161,9 @@
     if (message || unknown || !all) return;
     await pause();
     const first = cards.firstElementChild;
-    if (first.isConnected) asCard(first, answerOf(records[0].url, covers));
+    const { url } = records[0];
+    const making = async () => (await advice({ url, values: {} })) ?? answerOf(url, covers);
+    if (first.isConnected) asCard(first, making());
   };
 
   field.value = new URLSearchParams(location.search).get("q") ?? "";

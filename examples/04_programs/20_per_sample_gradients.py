@@ -4,15 +4,44 @@ r"""
 Per-sample gradients
 ====================
 
-After ``loss.backward()`` there is one gradient for the whole batch, but you need one for
-*each sample*. You may want to limit the influence of a single patient's record on a
-network, to find the picture with the wrong label, or to see which samples pull against
-each other. A loop over the batch gives the right gradients, but is slow. This page
-computes them in one call with :func:`torch.func.vmap`, and shows that for clipping you
-need not even keep the gradients, if you choose ``v`` well.
+After ``loss.backward()`` there is one gradient for the whole batch. This function returns
+one for *each sample*, in one call, without a loop. You can copy it for any network in which
+samples do not mix (set one with BatchNorm to ``eval()``), with the loss of your training:
 """
 
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+
+def per_sample_gradients(model, loss_fn, data, target):
+    """Return a dict with the gradient of each sample's loss, of shape (B, *parameter)."""
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(weights, sample, goal):  # a batch of one
+        return loss_fn(functional_call(model, weights, (sample[None],)), goal[None]).sum()
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(weights, data, target)
+
+
 # %%
+# Which picture pulls hardest at the weights? The lengths of the gradients sort the 32
+# pictures:
+
+torch.manual_seed(0)  # the same network and pictures on every build
+network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+pictures, kinds = torch.randn(32, 3, 8, 8), torch.randint(3, (32,))
+
+of_pictures = per_sample_gradients(network, nn.CrossEntropyLoss(), pictures, kinds)
+pulls = torch.cat([g.flatten(1) for g in of_pictures.values()], dim=1).norm(dim=1)
+print({name: tuple(g.shape) for name, g in of_pictures.items()})
+print(pulls.shape, "hardest:", pulls.argsort(descending=True)[:3].tolist())
+
+# %%
+# You may also want to limit the influence of a single patient's record on a network, or to
+# see which samples pull against each other. For clipping you need not even keep the
+# gradients, if you choose ``v`` well.
+#
 # Why the separate gradients are gone after backward
 # --------------------------------------------------
 #
@@ -22,31 +51,16 @@ need not even keep the gradients, if you choose ``v`` well.
 # equal entries in ``v``. It *adds up the rows*, and no tool can take a sum apart
 # afterwards. So we have to compute the gradients in a different way.
 #
-# We write the loss of **one** sample as a function of the weights, take its gradient with
-# ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says which arguments are
-# different for each sample. The weights are not, so their entry is None. The sample and
-# its target are, so their entries are 0, the dimension of the batch:
-
-import torch
-from torch import nn
-
-
-def per_sample_gradients(model, loss_of_one, data, target):
-    """Return a dict with the gradient of each sample's loss, of shape (B, *parameter)."""
-    weights = {name: p.detach() for name, p in model.named_parameters()}
-
-    def loss(weights, sample, goal):
-        out = torch.func.functional_call(model, weights, (sample,))
-        return loss_of_one(out, goal)
-
-    gradient = torch.func.grad(loss)
-    return torch.func.vmap(gradient, in_dims=(None, 0, 0))(weights, data, target)
-
-
-# %%
-# You can copy this function. ``weights`` are the parameters themselves, but detached, so
-# that the result has no graph. We try the function with a small network, six points, and
-# a squared error:
+# Therefore the function takes the loss of **one** sample as a function of the weights. It
+# takes the gradient with ``grad``, and lets ``vmap`` run it over the batch. ``in_dims``
+# says which arguments are different for each sample. The weights are not, so their entry is
+# None. The sample and its target are, so their entries are 0, the dimension of the batch.
+# Inside, ``sample[None]`` is a batch of one, as layers and losses expect a batch. The
+# mean over a batch of one is the sample's own loss, so a loss with ``reduction="mean"``
+# gives each gradient in its full length.
+#
+# ``weights`` are the parameters themselves, but detached, so that the result has no graph.
+# We try the function with a small network, six points, and a squared error:
 
 torch.manual_seed(0)  # weights and data that are the same on every build
 model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -54,7 +68,7 @@ data, target = torch.randn(6, 2), torch.randn(6, 1)
 
 
 def squared(out, goal):
-    return ((out - goal) ** 2).sum()
+    return (out - goal) ** 2
 
 
 gradients = per_sample_gradients(model, squared, data, target)
@@ -158,7 +172,7 @@ private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 
 def output(out, goal):
-    return out[0]
+    return out
 
 
 J = rows(per_sample_gradients(model, output, data, target))
@@ -185,7 +199,7 @@ out = model(data).detach()
 moved = {
     name: p.detach() - rate * gradients[name].sum(0) for name, p in model.named_parameters()
 }
-change = torch.func.functional_call(model, moved, (data,)) - out
+change = functional_call(model, moved, (data,)) - out
 predicted = -rate * kernel @ (2 * (out - target))
 print(((change - predicted).norm() / change.norm() < 0.01).item())
 
@@ -194,7 +208,7 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 # -----------------
 #
 # **BatchNorm.** Inside ``vmap`` a sample has no batch dimension, and so the first message
-# is about the shape. People then add the dimension with ``sample[None]``, and get the
+# is about the shape. Our function adds the dimension with ``sample[None]``, and gives the
 # second message: in training, BatchNorm divides by the spread of the batch, and one sample
 # alone has no spread. A single image does have a spread, over its pixels. But then
 # BatchNorm would have to write its running statistics, which ``vmap`` refuses, as the third
@@ -204,7 +218,7 @@ norm = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
 image = lambda s: nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
 for f in (norm, lambda sample: norm(sample[None])[0], image):
     try:
-        torch.func.vmap(f)(data)
+        vmap(f)(data)
     except (ValueError, RuntimeError) as error:
         print(str(error).partition(", which")[0])
 
@@ -215,7 +229,7 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
 # time, this is true in training mode as well. Here is the call in ``eval`` mode:
 
 norm.eval()
-print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
+print(vmap(lambda sample: norm(sample[None])[0])(data).shape)
 
 # %%
 # **Dropout** is refused by ``vmap`` until you say whether all samples share a mask, with
@@ -224,10 +238,10 @@ print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
 
 noisy = nn.Dropout(0.5)
 try:
-    torch.func.vmap(noisy)(data)
+    vmap(noisy)(data)
 except RuntimeError as error:
     print(str(error)[:66])
-print(torch.func.vmap(noisy, randomness="different")(data).shape)
+print(vmap(noisy, randomness="different")(data).shape)
 
 # %%
 # **A loop that collects** ``.grad`` **may collect one tensor many times.** With
@@ -245,23 +259,6 @@ for keep in (lambda g: g, torch.clone):
     print([round(g.item(), 2) for g in kept])
 
 # %%
-# **A network that wants a batch dimension.** Inside the function a picture has the shape
-# ``(3, 8, 8)``, and ``nn.Flatten`` takes the 3 for the size of a batch. Give each sample
-# a batch dimension of size 1 with ``pictures[:, None]``, and remove this dimension in the
-# loss:
-
-pictures, kinds = torch.randn(6, 3, 8, 8), torch.tensor([0, 2, 1, 1, 0, 2])
-network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
-
-
-def of_picture(out, goal):
-    return nn.functional.cross_entropy(out[0], goal)
-
-
-of_pictures = per_sample_gradients(network, of_picture, pictures[:, None], kinds)
-print({name: tuple(g.shape) for name, g in of_pictures.items()})
-
-# %%
 # **Copies of the weights** are another way that people try: one copy for each sample, and
 # a single ``backward`` gives each copy its own gradient. This works for layers that you
 # can write as a batched product yourself:
@@ -274,25 +271,25 @@ print(torch.allclose(first.grad, gradients["0.weight"], atol=1e-6))
 # %%
 # .. admonition:: Try it
 #
-#    Use the function for a classifier: three classes, ``nn.Linear(2, 3)``, and
-#    cross-entropy. What does ``loss_of_one`` have to be, given that inside ``vmap`` the
-#    output has the shape ``(3,)`` and the class the shape ``()``?
+#    Replace ``nn.CrossEntropyLoss()``, which is a mean, with the sum,
+#    ``nn.CrossEntropyLoss(reduction="sum")``. By which factor do the 32 lengths change?
 #
 # .. dropdown:: Answer
 #
-#    It can be ``F.cross_entropy`` as it is, because this function also takes the scores
-#    of a single sample:
+#    They do not change, because the function calls the loss with a batch of one. The mean
+#    over one sample is the sum over it, and also the loss that has not been reduced at all:
 
-classes = torch.tensor([0, 2, 1, 1, 0, 2])
-classifier = nn.Linear(2, 3)
-of_each = per_sample_gradients(classifier, nn.functional.cross_entropy, data, classes)
-print({name: tuple(g.shape) for name, g in of_each.items()})
+for reduction in ("sum", "none"):
+    loss_fn = nn.CrossEntropyLoss(reduction=reduction)
+    others = per_sample_gradients(network, loss_fn, pictures, kinds)
+    same = [torch.allclose(others[name], g) for name, g in of_pictures.items()]
+    print(reduction, all(same))
 
 # %%
 # .. dropdown:: How we checked this page
 #
 #    We compare each row with the result of ``backward`` on that sample alone, for the
-#    classifier and the pictures as well. We compare the clipped sum with the factors times
+#    pictures as well. We compare the clipped sum with the factors times
 #    the rows, and the outputs after a step with the prediction of the kernel.
 
 for i in range(6):
@@ -300,13 +297,14 @@ for i in range(6):
     ((model(data[i]) - target[i]) ** 2).sum().backward()
     one = torch.cat([p.grad.flatten() for p in model.parameters()])
     torch.testing.assert_close(flat[i], one)
-    classifier.zero_grad()
-    nn.functional.cross_entropy(classifier(data[i]), classes[i]).backward()
-    torch.testing.assert_close(of_each["weight"][i], classifier.weight.grad)
+for i in range(32):
     network.zero_grad()
     nn.functional.cross_entropy(network(pictures)[i], kinds[i]).backward()
     for name, p in network.named_parameters():
         torch.testing.assert_close(of_pictures[name][i], p.grad)
+    one = torch.cat([p.grad.flatten() for p in network.parameters()])
+    torch.testing.assert_close(pulls[i], one.norm())
+assert all(same)
 for reduce in (torch.sum, torch.mean):
     model.zero_grad()
     reduce((model(data) - target) ** 2).backward()
@@ -329,6 +327,8 @@ torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 #    gradients; gradients of every example; differential privacy gradients; vmap grad;
 #    do not sum the gradients over the batch; gradient of each loss separately;
 #    gradients of a batch kept apart; one gradient per row; separate gradient for each
-#    picture; gradient of every data point
+#    picture; gradient of every data point; how hard each single picture pulls on the
+#    weights; which pictures have a wrong label; all 32 gradients in one go, not 32 times
+#    one picture
 # .. words: individual, each example, privacy, clip each, opacus, influence, batch of
 #    gradients, not summed, backpack, outlier samples, gradient variance

@@ -4,16 +4,41 @@ r"""
 Per-sample gradient norms without the per-sample gradients
 ==========================================================
 
-One reading in ten comes from a sensor that is stuck. Each of these readings pulls at your
-network much harder than a correct one, and you would like to limit how hard any sample may
-pull. For this you need the length of each sample's gradient, but storing a gradient for
-each sample takes as much memory as storing a copy of the network for each sample.
-Fortunately you need only the lengths. For linear layers you can compute them during an
-ordinary ``backward``, with two hooks on each layer. Then a second ``backward`` with the
-right ``v`` limits the gradient of every sample.
+This function returns the length of each sample's gradient in one call, without a loop. You
+can copy it for any network in which samples do not mix (set one with BatchNorm to
+``eval()``), with the loss of your training. With ``chunk_size=8`` the gradients of only
+eight samples exist at the same time:
 """
 
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+
+def gradient_norms(model, loss_fn, data, target, chunk_size=None):
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+
+    def norm_of_one(sample, goal):  # a batch of one, which a mean does not shorten
+        loss = lambda w: loss_fn(functional_call(model, w, (sample[None],)), goal[None])
+        gradients = grad(lambda w: loss(w).sum())(weights)
+        return torch.stack([g.norm() for g in gradients.values()]).norm()
+
+    return vmap(norm_of_one, chunk_size=chunk_size)(data, target)
+
+
+torch.manual_seed(0)  # the same network and pictures on every build
+classifier = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+pictures, kinds = torch.randn(32, 3, 8, 8), torch.randint(3, (32,))
+norms = gradient_norms(classifier, nn.CrossEntropyLoss(), pictures, kinds)
+norms.argsort(descending=True)[:3]  # the pictures that pull hardest at the weights
+
 # %%
+# The rest of this page is about a network of linear layers alone. There you can compute the
+# lengths during an ordinary ``backward``, with two hooks on each layer, and no gradient of
+# a sample is ever formed. Then a second ``backward`` with the right ``v`` limits the
+# gradient of every sample. We use this for sensors: one reading in ten comes from a sensor
+# that is stuck, and pulls at the network much harder than a correct one.
+#
 # The length of an outer product
 # ------------------------------
 #
@@ -30,14 +55,15 @@ right ``v`` limits the gradient of every sample.
 # layers, we add up these squares over the layers. Both vectors are available during an
 # ordinary forward and backward pass. A forward hook sees the layer's input, of shape ``(B,
 # in)``, and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for
-# each sample:
-
-import torch
-from torch import nn
+# each sample. A layer of another kind raises an error, because its part would be missing:
 
 
 def watch(model, squares):
     """Let each backward append one (B,) tensor per linear layer to ``squares``."""
+    for name, layer in model.named_modules():
+        if type(layer) is not nn.Linear and [*layer.parameters(recurse=False)]:
+            kind = type(layer).__name__
+            raise TypeError(f"{name or 'the model'} is a {kind}, and only Linear is known")
 
     def forward_hook(layer, args, z):
         if z.dim() != 2:
@@ -56,14 +82,16 @@ def watch(model, squares):
 # not compute the gradients of the weights, which we do not need:
 
 
-def gradient_norms(model, loss, data, target):
+def norms_by_hooks(model, loss, data, target):
     """Return the length of each sample's gradient, and the losses with their graph."""
     squares = []
     handles = watch(model, squares)
     leaf = data.detach().requires_grad_()
-    losses = loss(model(leaf), target)  # (B,), not reduced
+    losses = loss(model(leaf), target)
     for handle in handles:
         handle.remove()
+    if losses.shape != (len(data),):
+        raise ValueError('the loss must return one number a sample: reduction="none"')
     torch.autograd.grad(losses, leaf, torch.ones_like(losses), retain_graph=True)
     return torch.stack(squares).sum(0).sqrt(), losses
 
@@ -98,7 +126,7 @@ def train(C):
     network = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(300):
-        norms, losses = gradient_norms(network, squared, x, readings)
+        norms, losses = norms_by_hooks(network, squared, x, readings)
         v = (C / norms).clamp(max=1)  # 1 for a gradient that is short enough
         optimizer.zero_grad()
         losses.backward(v / len(v))
@@ -143,18 +171,10 @@ print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].
 # Are these the right lengths?
 # ----------------------------
 #
-# The long way computes all the gradients, and takes their lengths. We use it for
-# comparison, and you can use it as a test for your own model:
+# We compare them with ``gradient_norms``, which forms the gradients. You can use this as a
+# test for your own model:
 
-from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
-
-
-def norms_of_all(model, loss, data, target):
-    w = {name: p.detach() for name, p in model.named_parameters()}
-    one = lambda w, x, y: loss(functional_call(model, w, (x[None],)), y[None])[0]
-    each = vmap(grad(one), (None, 0, 0))(w, data, target)
-    return torch.cat([g.flatten(1) for g in each.values()], 1).norm(dim=1)
 
 
 def entropy(scores, label):
@@ -164,8 +184,8 @@ def entropy(scores, label):
 torch.manual_seed(0)  # the same weights and data on every build
 model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).double()
 data, label = torch.randn(6, 3).double(), torch.tensor([0, 1, 2, 3, 0, 1])
-long_way = norms_of_all(model, entropy, data, label)
-short_way, losses = gradient_norms(model, entropy, data, label)
+long_way = gradient_norms(model, entropy, data, label)
+short_way, losses = norms_by_hooks(model, entropy, data, label)
 print(long_way.round(decimals=3))
 print(short_way.round(decimals=3))
 print("left in .grad:", model[0].weight.grad)
@@ -175,8 +195,9 @@ print("left in .grad:", model[0].weight.grad)
 # -----------------
 #
 # **All norms are too small by a factor of the batch size.** If the loss is a mean, every
-# sample's ``v`` already holds 1/B. Take the losses unreduced, as above, or multiply by B.
-# Here the batch has six samples, and the norms are a sixth of the right norms:
+# sample's ``v`` already holds 1/B. Take the losses unreduced, as ``norms_by_hooks``
+# demands, or multiply by B. Here the batch has six samples, and the norms of the mean are a
+# sixth of the right norms:
 
 squares = []
 handles = watch(model, squares)
@@ -189,7 +210,7 @@ print((torch.stack(squares).sum(0).sqrt() / long_way).round(decimals=4))
 # **The list of norms grows.** The handles remove the hooks on the *layers*. The hooks on
 # the outputs belong to the graph, and run again in every backward pass through it. At
 # first the list has two entries, one for each layer, and after a second backward pass
-# through the same graph it has four. In ``gradient_norms`` this does no harm, because the
+# through the same graph it has four. In ``norms_by_hooks`` this does no harm, because the
 # lengths have been computed by then:
 
 for handle in handles:
@@ -228,29 +249,21 @@ print((wrong / per_sample).round(decimals=2))
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
-found, _ = gradient_norms(twice, entropy, data, label)
-print((found / norms_of_all(twice, entropy, data, label)).round(decimals=3))
+found, _ = norms_by_hooks(twice, entropy, data, label)
+print((found / gradient_norms(twice, entropy, data, label)).round(decimals=3))
 
 # %%
-# **Other layers are left out**, and there is no message: ``watch`` sees only linear
-# layers. With a LayerNorm the ratios below are too small. For such a model take the
-# length *inside* ``vmap``. Then ``vmap`` returns one number for each sample, and
-# ``chunk_size`` says for how many samples the gradients exist at the same time:
+# **Other layers are not known to the hooks.** A convolution, a LayerNorm or an embedding
+# has weights, and their part of the length would be missing. ``watch`` names the layer.
+# Take ``gradient_norms`` for such a network, here with the gradients of two samples at a
+# time:
 
 normed = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 4)).double()
-incomplete, _ = gradient_norms(normed, entropy, data, label)
-long_way_normed = norms_of_all(normed, entropy, data, label)
-print((incomplete / long_way_normed).round(decimals=2))
-
-
-def one_norm(w, x, y):
-    one = lambda w: F.cross_entropy(functional_call(normed, w, (x[None],)), y[None])
-    return torch.stack([g.norm() for g in grad(one)(w).values()]).norm()
-
-
-w = {name: p.detach() for name, p in normed.named_parameters()}
-in_pieces = vmap(one_norm, (None, 0, 0), chunk_size=2)(w, data, label)
-print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
+try:
+    norms_by_hooks(normed, entropy, data, label)
+except TypeError as error:
+    print(error)
+print(gradient_norms(normed, entropy, data, label, chunk_size=2).round(decimals=3))
 
 # %%
 # **Samples that mix.** With BatchNorm in training mode there is no such thing as the
@@ -276,15 +289,24 @@ print("Adam, near the curve:", off < 0.1)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compare the lengths with the lengths from the long way, for a layer without a bias
-#    as well. We compare the sum that ``backward(v)`` leaves with gradients that are
-#    computed one at a time and shortened. We check, with some tolerance, which of the two
-#    fits is better.
+#    We compare the lengths with those of gradients that are computed one sample at a time,
+#    and the lengths from the hooks with them, for a layer without a bias as well. We
+#    compare the sum that ``backward(v)`` leaves with gradients that are computed one at a
+#    time and shortened. We check, with some tolerance, which of the two fits is better.
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)
-torch.testing.assert_close(in_pieces, long_way_normed)
-assert (incomplete < long_way_normed).all()
+for net, batch, goals in (
+    (classifier, pictures, kinds),
+    (normed, data, label),
+):
+    by_loop = []
+    for i in range(len(batch)):
+        own = F.cross_entropy(net(batch[i : i + 1]), goals[i : i + 1])
+        pieces = torch.autograd.grad(own, list(net.parameters()))
+        by_loop.append(torch.cat([g.flatten() for g in pieces]).norm())
+    found = gradient_norms(net, F.cross_entropy, batch, goals, chunk_size=4)
+    torch.testing.assert_close(found, torch.stack(by_loop))
 weights = list(model.parameters())
 factor = (1.45 / short_way).clamp(max=1)
 clipped = torch.autograd.grad(losses, weights, factor)
@@ -298,15 +320,21 @@ for i in range(6):
     total = [t + g * min(1, 1.45 / length) for t, g in zip(total, own, strict=True)]
 torch.testing.assert_close(list(clipped), total)
 
-refused = ""
-try:
-    gradient_norms(nn.Linear(3, 3), lambda out, y: out, torch.ones(2, 7, 3), None)
-except ValueError as error:
-    refused = str(error)
-assert "one row" in refused
+for net, loss, batch, word in (
+    (nn.Linear(3, 3), lambda out, y: out, torch.ones(2, 7, 3), "one row"),
+    (classifier, entropy, pictures, "0 is a Conv2d"),
+    (model, F.cross_entropy, data, "one number a sample"),
+):
+    refused = ""
+    try:
+        norms_by_hooks(net, loss, batch, label)
+    except (TypeError, ValueError) as error:
+        refused = str(error)
+    assert word in refused
 bare = nn.Sequential(nn.Linear(3, 4, bias=False)).double()
 torch.testing.assert_close(
-    gradient_norms(bare, entropy, data, label)[0], norms_of_all(bare, entropy, data, label)
+    norms_by_hooks(bare, entropy, data, label)[0],
+    gradient_norms(bare, entropy, data, label),
 )
 assert (limited(x) - curve).abs().mean() < 0.1 < 0.3 < (usual(x) - curve).abs().mean()
 assert (norms < 1.0).sum() > 60

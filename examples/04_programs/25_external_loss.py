@@ -4,14 +4,36 @@ r"""
 A loss from NumPy or SciPy
 ==========================
 
-Your network is in PyTorch, but its loss is not. Perhaps the loss comes from a simulator,
-from a colleague's NumPy code, or from a library written in Fortran. Such a loss has no
-graph, and so there is nothing that you could call ``backward`` on. But if somebody can
-give you its *gradient* with respect to the predictions, you need nothing else. This
-gradient is ``v``.
+Your loss comes from a simulator, from NumPy, or from a library in Fortran, so there is
+nothing that you could call ``backward`` on. If the other program gives you the *gradient*
+of its loss, one number for each output, pass it to the outputs themselves:
+``y.backward(gradient)``. This gradient is ``v``, and has the shape of ``y``:
 """
 
+import numpy as np
+import torch
+from torch import nn
+
+
+def simulator(y):  # stands for yours: the score, and how it changes with each output
+    return np.sum((y - 3) ** 2), 2 * (y - 3)
+
+
+torch.manual_seed(0)  # the same network on every build
+model, inputs = nn.Linear(4, 2), torch.randn(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+for step in range(200):
+    y = model(inputs)
+    score, gradient = simulator(y.detach().cpu().double().numpy())
+    optimizer.zero_grad()
+    y.backward(torch.from_numpy(gradient).to(y))
+    optimizer.step()
+    if step in (0, 199):
+        print(f"step {step:3}  score {score:.4f}")
+
 # %%
+# The steps make the score *smaller*. If yours is to become larger, pass ``-gradient``.
+#
 # A network that learns to draw
 # -----------------------------
 #
@@ -21,8 +43,6 @@ gradient is ``v``.
 # for this task sorts the outputs, sorts 200 numbers drawn from the bumps, and compares the
 # smallest with the smallest, the second with the second, and so on. Here is this loss in
 # NumPy, with its gradient:
-
-import numpy as np
 
 rng = np.random.default_rng(0)  # the same goal on every build
 goal = np.sort(rng.normal([-2, 1], [0.3, 0.5], (100, 2)).ravel())
@@ -40,9 +60,6 @@ def transport(draws):
 # The gradient says for each output how far it is from its partner, and in which
 # direction. There must be as many outputs as there are numbers in the goal. PyTorch knows
 # nothing about this function, but it can still train the network:
-
-import torch
-from torch import nn
 
 torch.manual_seed(0)  # the same network on every build
 net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
@@ -238,6 +255,13 @@ moves = h * np.eye(200)
 steps = [(transport(at + m)[0] - transport(at - m)[0]) / (2 * h) for m in moves]
 np.testing.assert_allclose(transport(at)[1], steps, atol=1e-8)
 
+y = model(inputs)
+v = torch.from_numpy(simulator(y.detach().double().numpy())[1]).to(y)
+by_v = torch.autograd.grad(y, model.parameters(), v, retain_graph=True)
+whole = torch.autograd.grad((y - 3).square().sum(), model.parameters())
+for one, other in zip(by_v, whole, strict=True):
+    torch.testing.assert_close(one, other)
+assert score < 0.1
 draws = net(even)[:, 0]
 pairs = draws.sort().values - torch.from_numpy(goal).to(draws)
 inside = torch.autograd.grad(pairs.square().mean(), net.parameters(), retain_graph=True)
@@ -261,6 +285,7 @@ assert three_bumps < 0.1
 #    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy
 #    loss; train with a loss that is not in torch; I have dL/dy, how do I go on;
 #    simulator gives me dloss/doutput; error from another program; loss is a black box
-#    with known slope
+#    with known slope; simulator gives a score and how the score changes for every output;
+#    train a network without a loss
 # .. words: matlab, fortran, C++, black box, non-torch, solver gives the sensitivity,
 #    simulator, renderer, adjoint code, api, manual dL/dy

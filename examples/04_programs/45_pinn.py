@@ -4,25 +4,54 @@ r"""
 A network that solves a differential equation (PINN)
 ====================================================
 
-A weight on a spring follows :math:`u''=-u`: the force that pulls it back is as large as
-its distance from the middle. If it starts at 0 with speed 1, the solution is
-:math:`u=\sin t`. Suppose that you did not know this. A *physics-informed network* is
-trained without a single example of the solution. You choose some points in time, and
-measure at each of them how far the network is from satisfying the equation. For this the
-loss has to contain :math:`u''`, the second derivative of the network with respect to its
-*input*, at all points at once.
+The loss of a *physics-informed network* contains derivatives of the network with respect
+to its *input*, at all points at once. Each is one call with ones as ``v``. With
+``create_graph=True`` you can differentiate it again, and train on it. If the network gets
+place and time, keep them as two tensors of shape ``(N, 1)``. For the heat equation
+:math:`u_t=u_{xx}`:
 """
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same network and points on every build
+model = nn.Sequential(nn.Linear(2, 24), nn.Tanh(), nn.Linear(24, 1))
+x, t = torch.rand(1000, 1, requires_grad=True), torch.rand(1000, 1, requires_grad=True)
+
+u = model(torch.cat([x, t], dim=1))
+ones = torch.ones_like(u)
+u_x, u_t = torch.autograd.grad(u, (x, t), ones, create_graph=True)
+(u_xx,) = torch.autograd.grad(u_x, x, ones, create_graph=True)
+loss = (u_t - u_xx).square().mean()
+loss.backward()
+print(u_x.shape, u_xx.shape, (model[0].weight.grad != 0).all())
+
+# %%
+# If your points are one tensor of shape ``(N, 2)``, cut the columns out of the *first
+# derivative*, and differentiate one column. Do not differentiate both with
+# ``torch.ones_like(slopes)``, which gives :math:`u_{xx}+u_{xt}` and no error:
+
+xt = torch.cat([x, t], dim=1).detach().requires_grad_()
+(slopes,) = torch.autograd.grad(model(xt), xt, ones, create_graph=True)  # u_x, u_t
+(bends,) = torch.autograd.grad(slopes[:, :1], xt, ones, create_graph=True)  # u_xx, u_xt
+(added,) = torch.autograd.grad(slopes, xt, torch.ones_like(slopes), create_graph=True)
+print("bends[:, :1] is u_xx: ", torch.allclose(bends[:, :1], u_xx, atol=1e-5))
+print("with ones for both:   ", torch.allclose(added[:, :1], u_xx, atol=1e-5))
+assert torch.allclose(added[:, 0], bends.sum(1), atol=1e-5)  # u_xx + u_xt
 
 # %%
 # Two derivatives at forty points
 # -------------------------------
 #
+# A whole program now. A weight on a spring follows :math:`u''=-u`: the force that pulls it
+# back is as large as its distance from the middle. If it starts at 0 with speed 1, the
+# solution is :math:`u=\sin t`. Suppose that you did not know this. The network is trained
+# without a single example of the solution: you choose some points in time, and measure at
+# each of them how far the network is from satisfying the equation.
+#
 # The network gets the times as a tensor of shape ``(N, 1)`` and returns ``u`` in the same
 # shape. The starting point and the speed are built in: whatever ``net`` returns, ``t +
 # t**2 * net(t)`` begins at 0 with slope 1.
-
-import torch
-from torch import nn
 
 torch.manual_seed(0)  # the same network on every build
 net = nn.Sequential(
@@ -183,13 +212,12 @@ for name, found in learned.items():
 # More than one input
 # -------------------
 #
-# Other equations have two inputs, such as ``x`` and ``y`` in the plane, or a position and a
-# time. If you keep them in two tensors of shape ``(N, 1)``, one call gives both first
-# derivatives. Here :math:`u=x^2y^3` stands in for a network, so that you can check the
-# numbers. For a smooth u the order of a mixed derivative does not matter:
-# :math:`u_{xy}=u_{yx}`. If a derivative no longer depends on an input, as :math:`u_x` does
-# not depend on ``y`` for a sum like :math:`x^2+y^3`, pass ``materialize_grads=True``, and
-# you get zeros for this input.
+# For two coordinates, such as ``x`` and ``y`` in the plane, one call gives both first
+# derivatives, as at the top of this page. Here :math:`u=x^2y^3` stands in for a network, so
+# that you can check the numbers. For a smooth u the order of a mixed derivative does not
+# matter: :math:`u_{xy}=u_{yx}`. If a derivative no longer depends on an input, as
+# :math:`u_x` does not depend on ``y`` for a sum like :math:`x^2+y^3`, pass
+# ``materialize_grads=True``, and you get zeros for this input.
 
 x = torch.tensor([[1.0], [3.0]], requires_grad=True)
 y = torch.tensor([[2.0], [1.0]], requires_grad=True)
@@ -292,7 +320,8 @@ print(f"largest error {away:.3f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    We compute the residual a second time by ``vmap`` of ``grad`` of ``grad``. We compare
+#    We compute the residual a second time by ``vmap`` of ``grad`` of ``grad``, and the
+#    derivatives at the top by ``vmap`` of ``hessian``. We compare
 #    the derivatives of :math:`x^2y^3` and its Laplacian with their formulas, and the two
 #    networks, from the page and from the exercise, with the solutions.
 
@@ -313,6 +342,9 @@ both = points.clone().requires_grad_()
 (added,) = torch.autograd.grad(g, both, torch.ones_like(g))
 torch.testing.assert_close(added[:, 0], (u_xx + u_xy)[:, 0].detach())
 
+of_one = torch.func.hessian(lambda p: model(p)[0])
+H = torch.func.vmap(of_one)(xt.detach())
+torch.testing.assert_close(bends, H[:, 0])
 torch.testing.assert_close(du_dt, du_ds / T)
 torch.testing.assert_close(nudged, du_dt, atol=1e-4, rtol=0)
 
@@ -342,8 +374,9 @@ for guess, gives in guesses.items():
 # .. asked: PINN; physics-informed neural network; derivative of the network in a
 #    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
 #    loss; boundary conditions; derivative of output with respect to time; normalised
-#    input, derivative by the original coordinate; the loss is small and the solution is
-#    wrong; input scaled to 0 and 1
+#    input, derivative by the original coordinate; heat equation with place and time;
+#    second derivative comes back empty or stops; change of the change of a network;
+#    the loss is small and the solution is wrong; input scaled to 0 and 1
 # .. words: physics, differential equation, ode, pde, collocation, boundary, initial
 #    condition, du/dt, dx/dt, heat, wave, Burgers, trivial solution, residual, rescaled,
 #    chain factor, too slow curve, nondimensional
