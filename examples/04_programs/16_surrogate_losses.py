@@ -62,8 +62,9 @@ def distil(scene, parameters, predict_noise, steps=300, lr=0.02):
     losses, scenes = [], []
     for _ in range(steps):
         x = scene()
+        shape = (len(x),) + (1,) * (x.dim() - 1)  # one sigma for each point, or picture
         with torch.no_grad():
-            sigma = 0.05 + 0.1 * torch.rand_like(x[:, :1])
+            sigma = 0.05 + 0.1 * torch.rand(shape).to(x)
             noise = torch.randn_like(x)
             g = (predict_noise(x + sigma * noise, sigma) - noise) / len(x)
         loss = (g * x).sum()  # its gradient with respect to x is g
@@ -131,8 +132,8 @@ below.set_xlabel("step")
 title = figure.suptitle("The loss is soon around zero, the distance falls")
 
 # %%
-# The points have come close to the clover, and about half of the losses are negative, as if
-# training had driven the loss *below zero*:
+# The points have come close to the clover. About half of the last hundred losses are
+# negative, and a negative value means nothing here:
 
 negative = [loss < 0 for loss in losses[-100:]].count(True)
 print(f"distance: {distance[0]:.3f}, then {distance[-1]:.3f}")
@@ -148,9 +149,7 @@ print(f"negative: {negative} of the last 100")
 # strengths. **v is the noise that the model sees minus the noise that was added**, for each
 # point, divided by the number of points. You can also pass ``g`` to ``backward`` without a
 # loss, or write the line as a square, as some programs do in order to have a value to log.
-# The square forms ``x - g``, and if ``g`` is much smaller than ``x``, ``g`` is lost to
-# rounding. So compute the square in float32, or use the product. Here are the ways to write
-# it:
+# Here are the ways to write it:
 
 x = waves @ strength
 g = -arrows / len(x)
@@ -236,8 +235,9 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 # log-probabilities were stored, and Dropout has drawn a different mask since then, the
 # ratio is not 1, and it multiplies ``v``.
 #
-# Three lines have no ``detach``. They are in the table because their values do not matter
-# either. Most of the lines have a page: :ref:`reinforce`, :ref:`ratio-of-one`,
+# The two lines of the GAN and the line of uncertainty weighting have no ``detach``. They
+# are in the table because you need not watch their values either. Most of the lines have a
+# page: :ref:`reinforce`, :ref:`ratio-of-one`,
 # :ref:`discrete-choices`, :ref:`gradient-reversal` (gradient scaling with a negative s),
 # :ref:`stop-gradient`, :ref:`learned-loss-weight`.
 #
@@ -360,6 +360,21 @@ for loss in (y.log(), y / y.detach() + 0 * y**2):  # the 0 keeps a graph for the
     print(f"first {first.item()}, second {second.item()}")
 
 # %%
+# **A square in 16 bits.** The square forms ``x - g``. If ``g`` is much smaller than ``x``,
+# this difference is rounded to ``x``, and nothing is left of ``g``. If ``x`` is bfloat16
+# or float16, convert ``x`` and ``g`` to float32 before you form the square, or use the
+# product:
+
+one, small = torch.ones(1, dtype=torch.bfloat16, requires_grad=True), torch.tensor([0.001])
+squares = {
+    "bfloat16": 0.5 * ((one - (one - small.bfloat16()).detach()) ** 2).sum(),
+    "float32": 0.5 * ((one.float() - (one.float() - small).detach()) ** 2).sum(),
+    "product": (small.bfloat16() * one).sum(),
+}
+left = {name: torch.autograd.grad(loss, one)[0].item() for name, loss in squares.items()}
+print(left)
+
+# %%
 # **Rounding.** ``y + (code - y).detach()``, the straight-through line with codes, equals
 # the code only up to rounding. So do not compare the two with ``==``. And a loss that
 # reaches 0 makes ``loss / loss.detach()`` NaN and its gradient infinite; add a small
@@ -424,6 +439,11 @@ assert (without - with_stop).norm() > 0.1 * with_stop.norm()
 assert (through != code).any()
 assert close
 assert slope.isinf()
+assert left["bfloat16"] == 0 < left["float32"] == left["product"]
+
+sigmas, pictures = [], torch.zeros(2, 3, 4, 4, requires_grad=True)
+distil(lambda: pictures, [pictures], lambda x, sigma: sigmas.append(sigma) or x, steps=1)
+assert sigmas[0].shape == (2, 1, 1, 1)
 
 # %%
 # Where next

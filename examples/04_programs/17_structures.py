@@ -125,7 +125,8 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # **A structure that is not quite the same.** You get an error if ``v`` has a list where the
 # output has a tuple, if a part is left out, or if the keys of a dict are in a different
 # order. You also get an error for keyword arguments, for inputs that are Python numbers or
-# integer tensors, and for outputs that are not tensors:
+# integer tensors, for outputs that are integer tensors, such as the labels of a detector,
+# and for outputs that are not tensors:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
@@ -135,6 +136,7 @@ tries = {
     "a keyword": lambda: vjp(f, x, scale=3.0),
     "a float": lambda: vjp(f, x, 3.0),
     "an integer tensor": lambda: vjp(torch.pow, x, torch.tensor(2)),
+    "integer labels": lambda: vjp(lambda x: (x, x.argmax()), x),
     "an output that is 3": lambda: vjp(lambda x: (x, 3), x),
     "an aux that is 3": lambda: vjp(lambda x: (x, 3), x, has_aux=True),
 }
@@ -152,7 +154,8 @@ for name, attempt in tries.items():
 # %%
 # The first four are about ``v``, so change ``v``. For the others, wrap your function in one
 # that passes the argument or drops the result. ``functools.partial`` also makes such a
-# function:
+# function. An integer tensor may be the second result with ``has_aux=True``, so a detector
+# can return its labels in this way:
 
 from functools import partial
 
@@ -160,6 +163,8 @@ for mended in (partial(f, scale=3.0), lambda x: f(x, 3.0)):
     print(vjp(mended, x)[1]({"a": one, "b": (zero, 0 * one)})[0])
 for mended in (lambda x: torch.pow(x, torch.tensor(2)), lambda x: (x, 3)[0]):
     print(vjp(mended, x)[1](one)[0])
+_, pull, label = vjp(lambda x: (x**2, x.argmax()), x, has_aux=True)
+print(pull(one)[0], label)
 
 # %%
 # **None is not zero.** You may want to write None for an output that does not matter. But
@@ -206,6 +211,7 @@ torch.testing.assert_close(torch.cat([one, zero[None], 10 * one]) @ J, g)
 torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, only_a)
 torch.testing.assert_close(torch.cat([one, torch.ones(1), 10 * one]) @ J, with_none)
 torch.testing.assert_close(pull(pytree.tree_map(torch.ones_like, outputs))[0], J.sum(0))
+assert label == 1
 
 # %%
 # **Next:** To pass several outputs to ``backward`` without a structure, read

@@ -129,8 +129,8 @@ print(all(torch.allclose(a, b) for a, b in zip(in_two, whole, strict=True)))
 # While one machine works in this way, the other one waits. So a pipeline divides the batch,
 # and the front goes on to the next part while the back is still working on the previous
 # one. Every part has its own ``h`` and ``cut``, and the gradients of the parts add up in
-# the weights. If the loss is a mean, multiply the mean of each part by the part's share of
-# the whole batch:
+# the weights. If the loss is a mean in which each sample counts once, multiply the mean of
+# each part by the part's share of the whole batch:
 
 for p in weights:
     p.grad = None
@@ -149,9 +149,42 @@ print(all(torch.allclose(a, b) for a, b in zip(in_parts, whole, strict=True)))
 
 # %%
 # The eight samples went in parts of 3, 3 and 2, and the gradients are again the gradients
-# of the whole batch. Without the factor each sample would count too much, and the samples
-# would not all count the same: 1/3 in the parts of three and 1/2 in the part of two,
-# instead of 1/8.
+# of the whole batch. There each sample counts 1/8. Without the factor it would count 1/3
+# in the parts of three, and 1/2 in the part of two.
+#
+# Not every mean divides by the number of samples. With ``ignore_index`` or with a weight
+# for each class, ``cross_entropy`` divides by the sum of the weights of the targets that
+# count. The share above is then wrong, and there is no message. Let each part compute a
+# sum, and divide it by the weight of the *whole* batch, which you know before the first
+# ``backward``:
+
+labels = torch.tensor([0, -100, 1, 2, 0, 1, -100, -100])  # -100 is ignored
+class_weights = torch.tensor([1.0, 2.0, 5.0])
+scores = torch.randn(8, 3, requires_grad=True)
+total = class_weights[labels[labels != -100]].sum()
+loss_of = torch.nn.functional.cross_entropy
+
+
+def in_micro_batches(loss):
+    sums = [loss(rows) for rows in torch.arange(8).split(3)]
+    return torch.autograd.grad(torch.stack(sums).sum(), scores)[0]
+
+
+(right,) = torch.autograd.grad(loss_of(scores, labels, class_weights), scores)
+by_share = in_micro_batches(
+    lambda i: loss_of(scores[i], labels[i], class_weights) * len(i) / 8
+)
+by_weight = in_micro_batches(
+    lambda i: loss_of(scores[i], labels[i], class_weights, reduction="sum") / total
+)
+print("share of the samples", torch.allclose(by_share, right))
+print("weight of the batch ", torch.allclose(by_weight, right))
+
+# %%
+# A part in which all targets are ignored has a mean of NaN, and a sum of 0. For parts in
+# several processes, read :ref:`token-mean`. In training mode *BatchNorm* computes its mean
+# and variance in each part, so with such a layer the parts do not give the gradients of
+# the whole batch.
 #
 # What to watch for
 # -----------------
@@ -268,6 +301,15 @@ unweighed = torch.zeros(1)
 for part, goal in parts:
     (g,) = torch.autograd.grad(((second(first(part)) - goal) ** 2).mean(), weights[-1:])
     unweighed += g
+assert torch.allclose(by_weight, right)
+assert not torch.allclose(by_share, right)
+assert loss_of(scores[6:], labels[6:], class_weights).isnan()
+normed = nn.BatchNorm1d(3)
+(at_once,) = torch.autograd.grad((normed(scores) ** 3).sum(), scores)
+assert not torch.allclose(
+    in_micro_batches(lambda i: (normed(scores[i]) ** 3).sum()), at_once
+)
+
 losses = ((second(first(data)) - target) ** 2)[:, 0]
 counts = torch.tensor([1 / 3] * 6 + [1 / 2] * 2)
 torch.testing.assert_close(unweighed, torch.autograd.grad(losses, weights[-1:], counts)[0])

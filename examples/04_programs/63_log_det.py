@@ -56,12 +56,14 @@ def arcs(count, generator):
 
 
 class Coupling(nn.Module):
-    def __init__(self, flip):
+    def __init__(self, n, flip):
         super().__init__()
+        if n % 2:
+            raise ValueError(f"n must be even, to be cut into halves, and it is {n}")
         self.flip = flip  # which half goes through as it is
         self.net = nn.Sequential(
-            *(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh()),
-            nn.Linear(32, 2),
+            *(nn.Linear(n // 2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh()),
+            nn.Linear(32, n),  # a scale and a shift for each number of b
         )
 
     def forward(self, x):
@@ -78,9 +80,9 @@ class Coupling(nn.Module):
 
 
 class Flow(nn.Module):
-    def __init__(self, count=6):
+    def __init__(self, n, count=6):
         super().__init__()
-        self.layers = nn.ModuleList(Coupling(flip=k % 2 == 1) for k in range(count))
+        self.layers = nn.ModuleList(Coupling(n, flip=k % 2 == 1) for k in range(count))
 
     def forward(self, x):
         log_det = 0.0
@@ -101,13 +103,12 @@ class Flow(nn.Module):
 
 
 # %%
-# The training maximizes the likelihood of the points, with the usual three lines. The
-# halves of our points are single numbers, ``x[:, :1]`` and ``x[:, 1:]``. For points with
-# n numbers, the small network gets n/2 inputs and n outputs:
+# The training maximizes the likelihood of the points, with the usual three lines. Our
+# points have two numbers, so the halves are single numbers, ``x[:, :1]`` and ``x[:, 1:]``:
 
 torch.manual_seed(0)  # the same weights and points on every build
 generator = torch.Generator().manual_seed(1)
-flow = Flow()
+flow = Flow(2)
 optimizer = torch.optim.Adam(flow.parameters(), lr=0.005)
 for _ in range(500):
     x = arcs(256, generator)
@@ -164,12 +165,12 @@ print("Jacobians", tuple(J.shape), "all positive", bool((sign == 1).all()))
 print("the same log|det J|:", torch.allclose(read_off, whole, rtol=1e-3, atol=1e-4))
 
 # %%
-# In ``jacrev`` there is a ``v`` again. ``jacrev`` takes one :term:`vector-Jacobian
-# product` for each row of the Jacobian, in which ``v`` is the :term:`one-hot vector` of
-# this row. So a point with ``n`` numbers costs ``n`` products, and the factorization of
-# an ``n`` by ``n`` matrix. Two products cost next to nothing. But an image with 3072
-# numbers needs 3072 products, for each image and each step. This is the reason for
-# triangular layers, where you read off the diagonal without any product.
+# ``jacrev`` takes one :term:`vector-Jacobian product` for each row of the Jacobian, in
+# which ``v`` is the :term:`one-hot vector` of this row. So a point with ``n`` numbers
+# costs ``n`` products, and the factorization of an ``n`` by ``n`` matrix. Two products
+# cost next to nothing. But an image with 3072 numbers needs 3072 products, for each image
+# and each step. This is the reason for triangular layers, where you read off the diagonal
+# without any product.
 #
 # Training on a whole Jacobian
 # ----------------------------
@@ -201,10 +202,10 @@ print(all(close(slopes[0][name], slopes[1][name]) for name in weights))
 # Residual flows: a series of traces
 # ----------------------------------
 #
-# The Jacobian of a residual layer :math:`x+g(x)` is not triangular, and it may be large. If
-# ``g`` *contracts*, which means that the largest singular value of its Jacobian stays below
-# a bound smaller than 1 at every point, then the layer can be inverted. The logarithm has a
-# series wherever this singular value is below 1:
+# The Jacobian of a residual layer :math:`x+g(x)` is not triangular, and it may be large.
+# Let ``g`` *contract*: there is a number below 1, such as 0.9, and the largest singular
+# value of the Jacobian of ``g`` is at most this number at every point. Then the layer can
+# be inverted, and the logarithm is the sum of a series:
 #
 # .. math::
 #
@@ -257,6 +258,22 @@ print(f"one draw alone is off by about {estimates.std():.1f}")
 # What to watch for
 # -----------------
 #
+# **One scale for two numbers.** For points with four numbers, the last layer of the small
+# network needs four outputs. With two of them there would be a single ``s`` for both
+# numbers of ``b``. PyTorch expands it, the inverse is still right, and the sum counts
+# ``s`` once in place of twice. So a test of the inverse does not see the mistake, but a
+# comparison with ``slogdet`` does:
+
+halved, wide_points = Flow(4).double(), torch.randn(6, 4).double()
+for layer in halved.layers:
+    layer.net[-1] = nn.Linear(32, 2).double()
+z, counted = halved(wide_points)
+J_halved = vmap(jacrev(lambda x: halved(x)[0]))(wide_points)
+print("inverse right:", torch.allclose(halved.inverse(z), wide_points))
+part = counted / torch.linalg.slogdet(J_halved).logabsdet
+print("part that was counted:", [round(each, 6) for each in part.tolist()])
+
+# %%
 # **The determinant itself leaves the range of the dtype.** For a layer that scales each of
 # a thousand numbers by 0.4, the determinant is :math:`0.4^{1000}`. Float32 rounds it to 0,
 # and a later logarithm cannot undo this. ``slogdet`` never forms it:
@@ -303,7 +320,7 @@ print("the same sum:", torch.allclose(of_big, whole.sum(), rtol=1e-3, atol=1e-3)
 #    the halves have to take turns.
 
 torch.manual_seed(0)
-stuck = Flow()
+stuck = Flow(2)
 for layer in stuck.layers:
     layer.flip = False
 noise = torch.randn(5, 2)
@@ -320,7 +337,7 @@ print("first number unchanged:", torch.equal(stuck.inverse(noise)[:, 0], noise[:
 
 assert by_flow < 1.2
 assert by_normal > 1.7
-double = Flow().double()
+double = Flow(2).double()
 double.load_state_dict(flow.state_dict())
 points = few.double()
 J64 = vmap(jacrev(lambda x: double(x)[0]))(points)
@@ -343,6 +360,12 @@ assert (sign == 1).all()
 torch.testing.assert_close(of_big, whole.sum(), rtol=1e-3, atol=1e-3)
 assert not constant.requires_grad
 assert J.requires_grad
+torch.testing.assert_close(2 * counted, torch.linalg.slogdet(J_halved).logabsdet)
+four = Flow(4).double()
+z, summed = four(wide_points)
+J_four = vmap(jacrev(lambda x: four(x)[0]))(wide_points)
+torch.testing.assert_close(summed, torch.linalg.slogdet(J_four).logabsdet)
+torch.testing.assert_close(four.inverse(z), wide_points)
 
 # %%
 # **Next:** For more ways to compute a Jacobian for each sample, read

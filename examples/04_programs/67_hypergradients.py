@@ -7,10 +7,10 @@ How do I differentiate through training? Hypergradients, influence
 Some numbers are not trained but chosen, such as the weight of a penalty, the learning rate,
 or the weight of each sample. You could try twenty values for one such number. With six such
 numbers, a grid would need millions of training runs. So you would like a gradient: if I
-change this number a little and train again, how does the loss on *other* data change? The
-optimizer cannot tell you, and ``backward`` does not go back through the optimizer's steps,
-though no message says so. There are two methods for computing this gradient, and the one
-that we show first depends on a vector ``v``.
+change this number a little and train again, how does the loss on *other* data change? An
+optimizer changes the weights without a graph, so ``backward`` finds no path from the
+trained weights back to this number, and no message says so. There are two methods for
+computing this gradient, and the one that we show first depends on a vector ``v``.
 """
 
 # %%
@@ -61,27 +61,35 @@ def validation_loss(w):
 #    \frac{dV}{d\lambda}=-q^\top\,\frac{\partial^2L}{\partial w\,\partial\lambda},
 #    \qquad H\,q=\nabla V .
 #
-# The vector :math:`q` is the ``v`` of this page. It has the shape of the weights, and it
-# is the ``v`` of one :term:`vector-Jacobian product`, for the function that takes ``lam``
-# to the gradient of ``L``. To find :math:`q` we solve a linear system, but we do not need
-# its matrix. The method of conjugate gradients only multiplies by ``H``, and each product
-# is a ``jvp`` of the gradient (:ref:`hvp`). For ``n`` weights the method is exact after
-# ``n`` steps, up to rounding. For a large network people stop much earlier:
+# Look at the gradient :math:`\nabla_wL` as a function of ``lam``. Its :term:`Jacobian` is
+# :math:`\partial^2L/\partial w\,\partial\lambda`, and the first formula is minus one
+# :term:`vector-Jacobian product` of this function. Its ``v`` is :math:`q`, which has the
+# shape of the weights.
+#
+# To find :math:`q` we solve a linear system, but we do not need its matrix. The method of
+# conjugate gradients only multiplies by ``H``, and each product is a ``jvp`` of the
+# gradient (:ref:`hvp`). Without rounding, ``n`` steps would be enough for ``n`` weights.
+# With rounding it may take more, so the function goes on until ``H q`` is near enough to
+# ``b``. For a large network people stop much earlier, with a larger ``tolerance``:
 
 from torch.func import grad, jvp, vjp
 
 gradient = grad(training_loss)  # with respect to w
 
 
-def solve(w, lam, b, steps=6):
+def solve(w, lam, b, tolerance=1e-10, steps=1000):
     """Return q with H q = b, by conjugate gradients."""
     q, r, p = torch.zeros_like(b), b, b
     for _ in range(steps):
+        if r.norm() <= tolerance * b.norm():
+            return q
         Hp = jvp(lambda w: gradient(w, lam), (w,), (p,))[1]
+        if p @ Hp <= 0:
+            raise ValueError("the Hessian is not positive definite here")
         alpha = (r @ r) / (p @ Hp)
         q, new = q + alpha * p, r - alpha * Hp
         r, p = new, new + (new @ new) / (r @ r) * p
-    return q
+    raise RuntimeError(f"not solved to {tolerance} after {steps} steps")
 
 
 def hypergradient(w, lam):
@@ -100,15 +108,20 @@ def train(w, lam, steps, rate=0.02):
 # The outer loop trains the weights, computes the hypergradient, and gives it to Adam, which
 # moves ``lam``. Each training continues where the last one ended, which saves steps:
 
-tuned = lam.clone().requires_grad_()
-optimizer = torch.optim.Adam([tuned], lr=0.1)
-w = train(start, lam, 300)
-losses = []
-for _ in range(30):
-    losses.append(validation_loss(w).item())
-    tuned.grad, _ = hypergradient(w, tuned.detach())
-    optimizer.step()
-    w = train(w, tuned.detach(), 50)
+
+def tune():
+    tuned = lam.clone().requires_grad_()
+    optimizer = torch.optim.Adam([tuned], lr=0.1)
+    w, losses = train(start, lam, 300), []
+    for _ in range(30):
+        losses.append(validation_loss(w).item())
+        tuned.grad, _ = hypergradient(w, tuned.detach())
+        optimizer.step()
+        w = train(w, tuned.detach(), 50)
+    return w, tuned.detach(), losses
+
+
+w, tuned, losses = tune()
 
 # %%
 # Which features have ended up with a large penalty?
@@ -118,22 +131,34 @@ import matplotlib.pyplot as plt
 figure, (left, right) = plt.subplots(1, 2, layout="constrained", figsize=(6.4, 3))
 left.plot(losses)
 left.set(xlabel="step of the outer loop", ylabel="loss on the other samples")
-right.bar(range(1, 7), tuned.detach().exp())
+right.bar(range(1, 7), tuned.exp())
 right.set(xlabel="feature", ylabel="weight of its penalty")
 title = figure.suptitle("Six penalties, chosen by their gradient")
 
 # %%
-# All penalties began at 1. The penalties of the two features that matter have fallen, and
-# the other four have risen. But now we also train on ``V``, as we do on ``L``, with ``lam``
-# in place of the weights. If a feature helps on these twenty samples by chance, its penalty
-# falls, too. So keep a third set of data for the final test. We draw a third set with two
-# thousand samples:
+# All penalties began at 1. On these data the penalties of the two features that matter have
+# fallen, and the other four have risen. But now we also train on ``V``, as we do on ``L``,
+# with ``lam`` in place of the weights. So keep a third set of data for the final test. We
+# draw a third set with two thousand samples:
 
 X_third, t_third = samples(2000)
 third = [
     ((X_third @ at - t_third) ** 2).mean().item() for at in (train(start, lam, 300), w)
 ]
 print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1f} tuned")
+
+# %%
+# With twenty samples there is much chance in the penalties. If a feature that does not
+# matter helps on these samples by chance, its penalty falls, too. We draw other data, and
+# tune again. Now the penalty of the fifth feature falls as far as those of the first two:
+
+ours = X, t, X_other, t_other
+torch.manual_seed(3)  # other data, the same on every build
+X, t = samples(20)
+X_other, t_other = samples(20)
+by_chance = tune()[1].exp()
+print([round(weight, 2) for weight in by_chance.tolist()])
+X, t, X_other, t_other = ours  # the rest of the page is about the first data
 
 # %%
 # Why does backward not reach lam through an optimizer?
@@ -183,9 +208,9 @@ for steps in (1, 5, 20, 100):
 # %%
 # The number of saved tensors grows with the steps. One step gives 0, because at ``w = 0``
 # the penalty has no slope yet. At the minimum the formula gives the value that the
-# unrolled gradients approach. After five steps the minimum has not been reached, and the
-# formula gives a number that is neither this value nor the gradient of the five steps. So
-# for the few steps of meta-learning, unroll:
+# unrolled gradients approach. But the formula is about the minimum. If you use it at the
+# weights after five steps, it gives a third number, which is not the gradient of the five
+# steps. So for the few steps of meta-learning, unroll:
 
 trained = {steps: train(start, lam, steps) for steps in (5, 1000)}
 for steps, at in trained.items():
@@ -269,10 +294,11 @@ print(
 # -----------------
 #
 # - **A Hessian that is not positive definite.** Conjugate gradients need a positive
-#   definite Hessian. The formula, too, is about a minimum at which the Hessian can be
-#   inverted. The Hessian of a network in the middle of training is usually not positive
-#   definite. Then people add a multiple of the identity, or use the Gauss-Newton matrix
-#   (:ref:`gauss-newton`).
+#   definite Hessian, and ``solve`` raises an error if it meets a direction in which the
+#   Hessian does not curve upwards. The formula, too, is about a minimum at which the
+#   Hessian can be inverted. The Hessian of a network in the middle of training is usually
+#   not positive definite. Then people add a multiple of the identity, or use the
+#   Gauss-Newton matrix (:ref:`gauss-newton`).
 # - **The part of V that uses lam itself.** Our ``V`` does not contain ``lam``. If yours
 #   does, add its own gradient with respect to ``lam``.
 # - **The weights of a module** are not one vector. Use ``functional_call`` and a dictionary
@@ -328,11 +354,18 @@ assert by_optimiser.grad is None
 assert abs(hypergradient(trained[5], lam)[0][0] - unrolled(5)[0][0][0]) > 0.01
 assert losses[-1] < 0.6 * losses[0]
 assert third[1] < 0.8 * third[0]
-weights = tuned.detach().exp()
-assert weights[:2].max() < 0.5 < 1.5 < weights[2:].min()
+assert tuned[:2].exp().max() < 0.5 < 1.5 < tuned[2:].exp().min()
+assert by_chance[[0, 1, 4]].max() < 0.2 < 1 < by_chance[[2, 3, 5]].min()
 assert torch.stack([influence, actual]).corrcoef()[0, 1] > 0.9
 assert influence.argmin() == actual.argmin()
 assert by_rate < 0
+assert torch.equal(solve(best, lam, torch.zeros_like(best)), torch.zeros_like(best))
+try:
+    solve(best, lam, q, steps=2)
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("two steps are not enough")
 
 # %%
 # **Next:** :ref:`implicit-differentiation` does the same for any solver. For an SGD in

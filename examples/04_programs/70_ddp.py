@@ -18,8 +18,8 @@ processes, every ``v`` is divided by ``K``, whatever your loss is.
 # Here is a whole training program that can run in any number of processes. It fits a sine
 # with a small network. Each process makes the same batches and takes only its own rows from
 # them, ``x[rank::K]``. In a real program a ``DistributedSampler`` gives each process its
-# rows. All processes begin with the same weights. Save the program as ``ddp_training.py``,
-# and start it with the command at its top:
+# rows. All processes begin with the same weights. Save the program as
+# ``processes/ddp_training.py``, and start it with the command at its top:
 #
 # .. literalinclude:: /../examples/04_programs/processes/ddp_training.py
 #    :language: python

@@ -19,8 +19,8 @@ then give every token of the whole batch the same ``v``.
 # Our text has eight lines, five of which are very short. The model learns to guess each
 # letter from the letter before it. Each letter is a token. Each of the ``K`` processes
 # takes every ``K``-th line, and each line is a micro-batch. Save the file as
-# ``token_mean.py``, and start it with the command at its top. The last word of the
-# command is the name of one of three rules:
+# ``processes/token_mean.py``, and start it with the command at its top. The last word of
+# the command is the name of one of three rules:
 #
 # .. literalinclude:: /../examples/04_programs/processes/token_mean.py
 #    :language: python

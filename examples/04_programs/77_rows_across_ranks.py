@@ -18,11 +18,16 @@ whole of ``J`` in each of them.
 # The program
 # -----------
 #
-# Save the program below as ``share_a_jacobian.py``, and start it with the command at its
-# top. A real program needs only the first half of the main part: join the group, and make
-# the *same call in every process*, with the same function and the same ``x``. Our ``f``
-# has five outputs and three inputs. It stores each ``v`` that reaches it, so that we see
-# which process takes which row. The second half tries four mistakes:
+# Save the program below as ``processes/share_a_jacobian.py``, and start it with the
+# command at its top. A real program needs only the first half of the main part: join the
+# group, and make the *same call in every process*, with the same function and the same
+# ``x``. Our ``f`` has five outputs and three inputs. It stores each ``v`` that reaches it,
+# so that we see which process takes which row.
+#
+# The second half tries four mistakes. Each ``attempt`` has a name, a function and an ``x``.
+# In the first, each process has an ``x`` of its own. In the second, ``f`` raises an error
+# in all processes but the first. In the third, ``f`` is random, and each process has its
+# own seed. In the fourth, a ``detach`` cuts the graph in all processes but the first:
 #
 # .. literalinclude:: /../examples/04_programs/processes/share_a_jacobian.py
 #    :language: python
@@ -43,7 +48,17 @@ FILE = "processes/share_a_jacobian.py"
 RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 done = subprocess.run([*RUN, FILE], capture_output=True, text=True, timeout=300)
 assert done.returncode == 0, done.stderr
-printed = done.stdout.splitlines()
+printed = [line.partition(", ") for line in done.stdout.splitlines()]
+
+
+def said(name):
+    """Return what the processes printed under this name, one line for each."""
+    return [line for label, _, line in printed if label == name]
+
+
+def value(line):
+    return json.loads(line.partition(": ")[2])
+
 
 # %%
 # Who takes which row?
@@ -58,7 +73,7 @@ printed = done.stdout.splitlines()
 # That makes three rows for the first process, and two for the second. Here is each ``v``
 # that arrived. All except one are :term:`one-hot vectors <one-hot vector>`:
 
-print("\n".join(printed[:6]))
+print("\n".join(said("v")))
 
 # %%
 # Rank 1 has computed a third product, with a ``v`` of zeros, and its result is thrown
@@ -69,10 +84,7 @@ x = torch.tensor([1.0, 2.0, 3.0])
 A = torch.arange(15.0).reshape(5, 3)
 J = pullback.jacobian(lambda x: (A @ x) ** 2, x)
 print(J)
-gathered = [
-    torch.tensor(json.loads(line.removeprefix(f"rank {rank}: ")))
-    for rank, line in enumerate(printed[6:8])
-]
+gathered = [torch.tensor(value(line)) for line in said("J")]
 print("rank 0 has it:", torch.equal(gathered[0], J))
 print("rank 1 has it:", torch.equal(gathered[1], J))
 
@@ -86,20 +98,20 @@ print("rank 1 has it:", torch.equal(gathered[1], J))
 # any point. So the function compares the hashes of the inputs, and if they differ, it
 # raises an error in every process:
 
-print(printed[8].partition(":")[2].partition(";")[0].strip())
+print(said("x differs")[0].partition(" (")[0])
 
 # %%
 # **One process fails.** If ``f`` raises an error in one process, the other process learns
 # of it, and does not wait until the timeout of the group:
 
-print("\n".join(printed[10:12]))
+print("\n".join(said("one fails")))
 
 # %%
 # **A random f** needs the same seed everywhere (:func:`torch.manual_seed`). With a
 # different seed in each process the outputs differ, and in this case, too, every process
 # raises an error:
 
-print(printed[12].partition(" (")[0])
+print(said("f is random")[0].partition(" (")[0])
 
 # %%
 # **A different graph is not noticed.** If ``f`` has the same outputs in all processes,
@@ -107,7 +119,7 @@ print(printed[12].partition(" (")[0])
 # square, with a ``detach`` in rank 1. The first two rows come from rank 0 and are right.
 # The third row comes from rank 1, and has 3 on the diagonal instead of 6:
 
-print("\n".join(printed[14:16]))
+print("\n".join(said("graph differs")))
 
 # %%
 # **Small Jacobians gain nothing.** Each process runs ``f`` forward once and sends its
@@ -138,16 +150,14 @@ print("\n".join(printed[14:16]))
 for each in gathered:
     torch.testing.assert_close(each, 2 * (A @ x)[:, None] * A)
     torch.testing.assert_close(each, J)
-seeds = [json.loads(line.partition(": ")[2]) for line in printed[:6]]
+seeds = [[value(line) for line in said("v") if f"rank {k}:" in line] for k in (0, 1)]
 rows = torch.cat([torch.eye(5), torch.zeros(1, 5)])
-assert torch.equal(torch.tensor(seeds[0::2] + seeds[1::2]), rows)
-assert "different inputs" in printed[8]
-assert "different inputs" in printed[9]
-assert "rank 1 of the group raised" in printed[10]
-assert "different outputs" in printed[12]
-assert "different outputs" in printed[13]
-for line in printed[14:16]:
-    assert json.loads(line.partition(": ")[2]) == [2, 4, 3]
+assert torch.equal(torch.tensor(seeds[0] + seeds[1]), rows)
+assert len(gathered) == 2
+assert ["different inputs" in line for line in said("x differs")] == [True, True]
+assert "rank 1 of the group raised" in said("one fails")[0]
+assert ["different outputs" in line for line in said("f is random")] == [True, True]
+assert [value(line) for line in said("graph differs")] == [[2, 4, 3], [2, 4, 3]]
 
 # %%
 # **Next:** To compute the rows in one process, read :ref:`jacobian-row-by-row`. If the

@@ -19,10 +19,11 @@ each layer is sharded separately; then you get an error.
 # -----------
 #
 # The model has two linear layers whose weights are whole numbers, so that you can check
-# every result by hand. There are two processes. Save the file as ``sharded.py``, and start
-# it with the command at its top. ``say`` prints the result of each process. For a
-# ``DTensor``, which is a tensor that is spread over processes, it prints three things: how
-# the tensor is spread, the part that this process holds, and the whole tensor:
+# every result by hand. There are two processes. Save the file as
+# ``processes/sharded.py``, and start it with the command at its top. ``say`` prints the
+# result of each process. For a ``DTensor``, which is a tensor that is spread over
+# processes, it prints three things: how the tensor is spread, the part that this process
+# holds, and the whole tensor:
 #
 # .. literalinclude:: /../examples/04_programs/processes/sharded.py
 #    :language: python

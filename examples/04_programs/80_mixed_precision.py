@@ -7,9 +7,9 @@ In which dtype do v and .grad arrive under autocast?
 You put ``torch.autocast`` around your forward pass, and the training runs in half the
 memory. Your weights are float32 as before, and so is ``.grad``. But what happens in
 between? The gradient that travels back is in bfloat16 or float16 for most of its way. At
-its last station it is converted to float32, but this does not bring back the digits that
-were lost. And float16 cannot hold every ``v``. This is why there is a ``GradScaler``.
-Here we follow one gradient from station to station.
+the end it is converted to float32, but the digits that were lost on the way stay lost. And
+float16 cannot hold every ``v``. This is why there is a ``GradScaler``. Here we follow one
+gradient from station to station.
 """
 
 # %%
@@ -105,8 +105,8 @@ print(by_scaler, by_v)
 # %%
 # The scale is 65536 at first. As a ``v`` it does not fit into float16, which ends at
 # 65504. If the loss is a float16 number, the gradient is infinite at the very first
-# station. So compute the loss in float32. Then its mean passes to each of these eight
-# outputs an eighth of the scale:
+# station. So compute the loss in float32. Below, the loss is the mean of eight outputs.
+# In float32 its ``v`` is the whole scale, and each output gets an eighth, which fits:
 
 out = torch.ones(8, dtype=torch.float16, requires_grad=True)
 for loss in (out.mean(), out.float().mean()):
@@ -179,8 +179,10 @@ print(f"late {late.item():.2f}, early {early.item()}, gradient {by_w.round(decim
 # %%
 # **Weights that are themselves bfloat16** add up their gradients in bfloat16, where 256 +
 # 1 is 256. A scale does not help, because bfloat16 lacks digits, and not range. We send
-# 300 gradients of 1, each scaled by 1024. A leaf may have a ``.grad`` of a different
-# type, if you set ``grad_dtype`` while ``.grad`` is None:
+# 300 gradients of 1, each scaled by 1024. From torch 2.10 on, a leaf may have a ``.grad``
+# of a different type, if you set ``grad_dtype`` while ``.grad`` is None. Before 2.10, torch
+# does not know this name. A tensor accepts any attribute, so do not expect an error there,
+# and add up in a float32 tensor of your own:
 
 sums = {}
 for dtype in (torch.bfloat16, torch.float32):

@@ -1,6 +1,6 @@
 """What each of two processes holds in .grad after backward under DDP, case by case.
 
-torchrun --standalone --nproc-per-node 2 ddp_cases.py
+torchrun --standalone --nproc-per-node 2 processes/ddp_cases.py
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Train in any number of processes as in one.
 
-torchrun --standalone --nproc-per-node 2 ddp_training.py mean
+torchrun --standalone --nproc-per-node 2 processes/ddp_training.py mean
 """
 
 import sys

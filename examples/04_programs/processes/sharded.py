@@ -1,6 +1,6 @@
 """Gradients of parameters that are cut into parts, in two processes.
 
-torchrun --standalone --nproc-per-node 2 sharded.py
+torchrun --standalone --nproc-per-node 2 processes/sharded.py
 """
 
 import json

@@ -1,6 +1,6 @@
 """Share the rows of a Jacobian among processes.
 
-torchrun --standalone --nproc-per-node 2 share_a_jacobian.py
+torchrun --standalone --nproc-per-node 2 processes/share_a_jacobian.py
 """
 
 import torch
@@ -18,20 +18,21 @@ def f(x):
     return y
 
 
-def say(*what):
+def say(name, what):
     """Let one process after the other print."""
     for rank in range(dist.get_world_size()):
         if rank == dist.get_rank():
-            print(f"rank {rank}:", *what, flush=True)
+            print(f"{name}, rank {rank}: {what}", flush=True)
         dist.barrier()
 
 
-def attempt(f, x):
+def attempt(name, f, x):
+    """Say what one call gives in each process: the diagonal of J, or an error."""
     try:
         J = pullback.distributed.jacobian(f, x, group=dist.group.WORLD)
-        say(J.diag().tolist())
+        say(name, J.diag().tolist())
     except Exception as error:
-        say(f"{type(error).__name__}: {error}")
+        say(name, f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
@@ -40,12 +41,12 @@ if __name__ == "__main__":
     x = torch.tensor([1.0, 2.0, 3.0])
     J = pullback.distributed.jacobian(f, x, group=dist.group.WORLD, chunk_size=1)
     for v in f.seeds:
-        say(v)
-    say(J.tolist())
+        say("v", v)
+    say("J", J.tolist())
 
-    attempt(torch.square, x + rank)  # another x in each process
-    attempt(lambda x: x.mul(2) if rank == 0 else x.reshape(7), x)  # fails in one of them
+    attempt("x differs", torch.square, x + rank)
+    attempt("one fails", lambda x: x.mul(2) if rank == 0 else x.reshape(7), x)
     torch.manual_seed(rank)
-    attempt(lambda x: x * torch.rand(3), x)  # random, with another seed in each process
-    attempt(lambda x: x * (x if rank == 0 else x.detach()), x)  # cut in one of them
+    attempt("f is random", lambda x: x * torch.rand(3), x)
+    attempt("graph differs", lambda x: x * (x if rank == 0 else x.detach()), x)
     dist.destroy_process_group()

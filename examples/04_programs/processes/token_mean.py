@@ -1,6 +1,6 @@
 """Train on lines of different lengths, line by line, in any number of processes.
 
-torchrun --standalone --nproc-per-node 2 token_mean.py tokens
+torchrun --standalone --nproc-per-node 2 processes/token_mean.py tokens
 """
 
 import sys
