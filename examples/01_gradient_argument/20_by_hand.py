@@ -44,8 +44,8 @@ here it is short enough for a pencil.
 #   amount. So each square has the price of fuel: ``[-3, -3, -3]``.
 # - ``squares`` is ``x**2``, and the slope of a square is twice the setting, here 2, 4 and
 #   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``. This
-#   is the chain rule of school, :math:`f'(g)\cdot g'`. The price of the square is
-#   :math:`f'(g)`, and the slope of the square is :math:`g'`.
+#   is the chain rule of school, "outer derivative times inner derivative". The price of the
+#   square is the outer one, and its slope is the inner one.
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
 #
@@ -186,8 +186,9 @@ by_walk
 #
 # In training, ``backward`` does the same walk. The number that we care about is the loss
 # now, and the walk begins there with the price 1. Below is a very small network. The input
-# is 3, the first weight is ``w``, then comes a ReLU, and after it the second weight,
-# ``u``. The network should predict 2, and the loss is the square of the error.
+# is 3. The first weight is ``w``, which is 0.5. Then comes a ReLU, and after it the second
+# weight, ``u``, which is 2. The network should predict 2, and the loss is the square of the
+# error.
 #
 # .. predict::
 #    :label: w
@@ -252,11 +253,14 @@ print(f"{rate:.3f}")
 #
 # .. dropdown:: May I check any gradient in this way?
 #
-#    Yes, whoever computed it, if three things hold. The function is smooth where you stand,
+#    Yes, whoever computed it, if four things hold. The function is smooth where you stand,
 #    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
-#    switch dropout off. And nothing in it is kept from the gradient on purpose, as by
-#    ``detach``. Compute in float64, as NumPy does here, because in float32 a small change
-#    may drown in rounding. :ref:`fix-finite-differences` helps when the two disagree.
+#    switch dropout off. Nothing in it is kept from the gradient on purpose, as by
+#    ``detach``. And each input may move on its own: ``torch.linalg.cholesky`` and
+#    ``eigvalsh`` want a symmetric matrix, and for these you have to move two mirrored
+#    entries together. Compute in float64, as NumPy does here, because in float32 a small
+#    change may drown in rounding. :ref:`fix-finite-differences` helps when the two
+#    disagree.
 #
 # .. admonition:: Remember
 #

@@ -105,10 +105,10 @@ y_more.grad
 #
 # The picture shows the contract alone, without the house. Heat and fuel go in, and one
 # number comes out, the worth. Its table has a single row, with the rate at which the worth
-# changes with heat and the rate at which it changes with fuel. These are the two prices:
-# what was ``v`` for the house is here a row of a table. The ``v`` in this picture is the
-# price of the worth itself, which is 1. Move the heat, and then the fuel. Which of the two
-# prices changes when you move the heat, and which when you move the fuel?
+# changes with heat and the rate at which it changes with fuel. These are the two prices
+# which the house then receives as its ``v``. The walk through the contract begins with a
+# ``v`` of its own, the price of the worth, which is 1. Move the heat, and then the fuel.
+# Which of the two prices changes when you move the heat, and which when you move the fuel?
 
 import pullback
 

@@ -53,8 +53,8 @@ pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
 
 # %%
 # ``v`` holds a price for each output, which multiplies its row. So each 1 lets its row
-# through, and each 0 keeps its row out. Only an infinite number or a NaN would get past a
-# 0, because 0 times infinity is NaN. In the drawing, you can follow each slope down its
+# through, and each 0 keeps its row out, if all rates are finite numbers. In the drawing,
+# you can follow each slope down its
 # column. To get the slopes at all five points, we let every row through, and this is the
 # call with ones:
 

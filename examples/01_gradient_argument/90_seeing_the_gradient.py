@@ -142,20 +142,19 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # gains nothing. So only the part along the arrow counts, and of all steps of the same
 # length, the one that goes along the arrow has the longest such part: all of it.
 #
-# But why does the part across gain nothing? Make a step in two parts, one after the other.
-# First only the temperature changes, and the output gains this change times the first rate.
-# Then only the humidity changes, and the output gains that change times the second rate.
-# The first part was so small that the second rate is still nearly the same as before. So
-# the two gains add up. Take an arrow :math:`(3, 4)`, and three steps of the length 0.01:
+# But why does the part across gain nothing? A small step changes the temperature a little
+# and the humidity a little. The output gains the first change times the first rate, and the
+# second change times the second rate, and the two gains add up. Take an arrow
+# :math:`(3, 4)`, and three steps of the length 0.01:
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
 # - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
-# It is the same with any rates :math:`a` and :math:`b`. The arrow is :math:`(a, b)`, the
-# direction across it is :math:`(-b, a)`, and a step in that direction gains a multiple of
-# :math:`-b\cdot a+a\cdot b=0`. And the longer the arrow, the more a step along it gains:
-# the arrow's length is the rate at which the output grows on this way.
+# It is the same with any rates :math:`a` and :math:`b`. The arrow is :math:`(a, b)`, and
+# the direction across it is :math:`(-b, a)`. A step by :math:`s` times this direction gains
+# :math:`s\,(-b\cdot a+a\cdot b)`, which is 0. And the longer the arrow, the more a step
+# along it gains: the arrow's length is the rate at which the output grows on this way.
 #
 # How far?
 # --------
@@ -216,10 +215,8 @@ pullback.live(
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one and has one output for each.
-#    - If the gradient is not zero and the function has no kink there, a small step along
-#      the
-#      gradient gains more than any other step of its length. The gradient's length is the
-#      rate in that direction.
+#    - If the gradient is not zero and the function has no kink there, no direction has a
+#      higher rate than that of the gradient, and its length is the rate in its direction.
 #    - The gradient says nothing about the far end of a long step.
 #
 # .. admonition:: Try it

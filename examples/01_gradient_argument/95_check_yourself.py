@@ -282,10 +282,10 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    ``v`` has the shape ``(32, 1)``, and each weight of the network receives a gradient in
 #    its own shape. ``v`` is the gradient of what comes next, so ask which number has the
 #    derivative :math:`(\text{prediction}-\text{target})/32` with respect to each
-#    prediction. The square of an error, :math:`(\text{prediction}-\text{target})^2`, has
-#    the derivative :math:`2\,(\text{prediction}-\text{target})`. This is 64 times as much.
-#    So the number is the sum of all squares, divided by 64. The mean squared error is the
-#    same sum divided by 32. So the program makes half of the mean squared error small.
+#    prediction. The square of an error has the derivative
+#    :math:`2\,(\text{prediction}-\text{target})`. Half of the square has
+#    :math:`\text{prediction}-\text{target}`, and to divide by 32 on top is to take the mean
+#    over the samples. So the program makes half of the mean squared error small.
 #
 #    ``optimizer.zero_grad()`` has been forgotten, so the gradients of all steps add up.
 #    (:ref:`where-v-comes-from`, :ref:`one-output-at-a-time`)

@@ -82,10 +82,10 @@ print("in the house:   ", change)
 # %%
 # The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat comes
 # out as predicted. The fuel falls by 0.0599, which is a little less, because its rate of 6
-# has itself begun to fall on the way from 3 to 2.99. The smaller the step, the smaller
-# this error, until rounding takes over. A Jacobian describes how a smooth function
-# behaves *near one point*. At another point the rates are usually different, and you
-# need the table of that point.
+# has itself begun to fall on the way from 3 to 2.99. The smaller the step, the smaller this
+# error, until rounding takes over. A Jacobian describes how a smooth function, one without
+# kinks and jumps, behaves *near one point*. At another point the rates are usually
+# different, and you need the table of that point.
 #
 # The other way up
 # ----------------

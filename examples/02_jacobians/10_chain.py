@@ -241,9 +241,9 @@ torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 # %%
 # Below are the dials, the table of the whole, and what the dials earn. To keep the drawing
 # small, ``installed`` writes the thermostat as its table times the dials. This is the same,
-# because its stoves are sums of multiples of the dials. *Mv* is PyTorch's name for a matrix
-# times a vector. Turn one dial up, and leave the other at 1. From which setting on does it
-# cost money to turn it further?
+# because its stoves are sums of multiples of the dials. The node *Mv* in the drawing is
+# this product, a matrix times a vector. Turn one dial up, and leave the other at 1. From
+# which setting on does it cost money to turn it further?
 
 
 def installed(t):
@@ -267,7 +267,9 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
 #      at the values of the same forward pass, if both steps are smooth there, and if
-#      ``house`` uses the dials only through the stoves.
+#      ``house`` uses the dials only through the stoves. Inputs and outputs are vectors
+#      here. With a batch ``@`` may give wrong numbers without an error
+#      (:ref:`tensors-in-tensors-out`).
 #    - The walk back starts on the left of the product. In a chain like ours, the result of
 #      each step is the ``v`` of the step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends

@@ -150,8 +150,8 @@ table = J.reshape(y.numel(), x.numel())
 (v.flatten() @ table).reshape(x.shape)
 
 # %%
-# Here is this table, with ``v`` beside it. You can see the wall: the heat of each room has
-# 0.5 for the stoves of the other, where its fuel has 0.
+# The picture below shows this table, with ``v`` beside it. The wall can be seen in it: the
+# heat of each room has 0.5 for the stoves of the other room, and its fuel has 0 there.
 #
 # Nobody is in the second room, and yet its stoves earn. How far would you turn them up?
 # Move the second room's three stoves until none of them earns any more:

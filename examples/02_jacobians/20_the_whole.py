@@ -8,10 +8,10 @@ What does each dial of a heating system do to each of 5000 rooms? What does each
 picture do to each of ten scores? Then you want the whole :term:`Jacobian`, our table of
 rates, with a row for each output and a column for each input. Call ``jacrev(f)(x)`` if
 ``f`` has fewer outputs than inputs, and ``jacfwd(f)(x)`` if it has fewer inputs than
-outputs. Both are in ``torch.func``, and both return the same table, except for a few
-operations, for which one of the two raises an error or is wrong. But for some functions one
-of them does a thousand times as much work as the other. This page shows where that comes
-from.
+outputs. Both are in ``torch.func``. If ``f`` has no kink there, both return the same table,
+except for some operations, for which one of the two raises an error or is wrong. But for
+some functions one of them does a thousand times as much work as the other. This page shows
+where that comes from.
 """
 
 # %%

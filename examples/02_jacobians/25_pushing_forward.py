@@ -74,8 +74,9 @@ print("their rates:  ", pushed)
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the forward
 # pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
-# The push itself needs nothing later: each value can be forgotten after the last step that
-# uses it. A walk back needs values from the forward pass, and so it has to keep them.
+# A push goes along with the forward pass, so a value can be forgotten after the last step
+# that uses it. A walk back comes afterward and needs values from the forward pass, so
+# these have to be kept.
 #
 # Push and pull
 # -------------
@@ -141,8 +142,8 @@ print("pull, then plan:  ", pulled @ u)
 #
 # The equation is also useful as a test, for example if somebody has written a ``backward``
 # by hand. :math:`Ju` can be had without any derivative: move the inputs a little along
-# ``u``, and see how fast the outputs change. Then :math:`v^\top(Ju)` must agree with what
-# the ``backward`` gives (:ref:`dot-product-test`).
+# ``u``, and see how fast the outputs change. Then ``v @ (J @ u)`` must be equal to
+# ``(v @ J) @ u``, where the ``backward`` has given ``v @ J`` (:ref:`dot-product-test`).
 #
 # One knob, and all that it moves
 # -------------------------------
@@ -217,8 +218,8 @@ temperatures, warmer = torch.func.jvp(night, (insulation,), (torch.tensor(1.0),)
 warmer.round(decimals=2)
 
 # %%
-# After 5 hours. Until then, the better insulated house is ahead by more and more. But
-# later both houses become cold, and the lead melts away. One push has told us this for all
+# After 5 hours. Until then, the better insulated house is ahead by more and more. But later
+# both houses become cold, and the difference shrinks. One push has told us this for all
 # hours. It goes through the simulation once, with a rate beside each number. A pull for
 # each hour would have gone back sixteen times.
 
@@ -231,9 +232,11 @@ plt.title("A night, and the push through it")
 legend = plt.legend()
 
 # %%
-# **With fewer inputs than outputs, push. With fewer outputs, pull.** Training is the other
-# case: there is one output, the loss, and there are millions of inputs, the weights. So it
-# uses ``backward``, which is a pull.
+# **To learn what every input does to every output, push if there are fewer inputs, and pull
+# if there are fewer outputs.** Training is the second case: there is one output, the loss,
+# and there are millions of inputs, the weights. So it uses ``backward``, which is a pull.
+# If you have a single ``v`` or a single ``u``, one pull or one push does it, however many
+# inputs and outputs there are.
 #
 # Here is our plan once more. Change ``u``, and try other plans. Ours turns the first stove
 # up at a rate of 1. Can you find one that does so, too, moves the second stove as well,

@@ -147,8 +147,9 @@ print("change of the fuel:", fuel)
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
 # movement does nothing at all, and we call it *idle*. With three stoves and two outputs
-# there is always one. So our step is not the only one: we may add any amount of the idle
-# movement to it, and still hit both targets.
+# there is always one, because three numbers can be chosen and only two have to become 0. So
+# our step is not the only one: we may add any amount of the idle movement to it, and still
+# hit both targets.
 #
 # Which of these steps is best? The table is right only near the place where it was
 # computed, so we want a short one. The length of a step is the root of the sum of its
@@ -272,8 +273,8 @@ pullback.live(house, x, torch.tensor([0.0, 1.0]), **names)
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
 #      targets, solve it for ``step``.
 #    - The shortest such step is a weighted sum of the rows of ``J``.
-#      ``torch.linalg.pinv(J) @ missing`` finds it, if the rows are of similar size and not
-#      nearly parallel.
+#      ``torch.linalg.pinv(J) @ missing`` finds it, if ``x`` and ``y`` are vectors, and the
+#      rows are of similar size and not nearly parallel.
 #    - The table is right near one point. Newton's method steps, computes the table again,
 #      and repeats. It needs a good start: one near a solution, with a table that can hit
 #      the targets.

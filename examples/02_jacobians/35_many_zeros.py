@@ -14,12 +14,12 @@ such tables we find the temperatures at which the corridor settles.
 """
 
 # %%
-# We begin with six rooms, so that we can see the table. ``T`` holds their temperatures,
-# and the function says how fast each room warms up. We call this its *warming*. A room
-# gains heat from its two neighbors: the temperature of the room on its left, and twice the
-# temperature of the room on its right, because there is a draft from there. It loses the
-# square of its own temperature. Outside, beyond both ends of the corridor, the temperature
-# is 0:
+# We begin with six rooms, so that we can see the table. ``T`` holds their temperatures, and
+# the function says how fast each room warms up. We call this its *warming*. A room gains
+# heat from its two neighbors: the temperature of the room on its left, and twice the
+# temperature of the room on its right, because there is a draft from there. And the warmer
+# a room is, the more it loses: the square of its own temperature. Outside, beyond both ends
+# of the corridor, the temperature is 0:
 
 import torch
 

@@ -150,10 +150,9 @@ for name, w in {"before": weights, "bias": quick}.items():
 # The shortest step that corrects the fuel
 # ----------------------------------------
 #
-# Many steps of the nine hidden weights correct our prediction. Each of them moves the
-# predictions at other settings as well. For those, too, there are tables, and by such a
-# table a step of half the length, in the same direction, does half as much. So a short step
-# is a careful one, and we begin with the shortest that corrects our prediction.
+# Many steps of the nine hidden weights correct our prediction, and each of them moves the
+# predictions at other settings as well. We take the shortest, which changes the network
+# least. It need not be the one that harms least, so we measure its harm afterward.
 #
 # Here are the rates of the nine hidden weights at our setting, with a line for each unit
 # and its three weights, one for each stove:
@@ -202,8 +201,10 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 #   little, and this takes the additional heat away again.
 #
 # The picture shows how the three units work together. ``u`` holds how far the first weight
-# of each unit moves, rounded, and the other two weights move twice and three times as far.
-# *J u* says what this does to heat and fuel. Now leave unit 2 as it is: set the last number
+# of each unit moves, rounded. The other two move twice and three times as far, and their
+# rates are twice and three times as large. So a rate in the picture is
+# :math:`1+2\cdot2+3\cdot3=14` times that of the first weight. *J u* says what the step does
+# to heat and fuel. Now leave unit 2 as it is: set the last number
 # of ``u`` to 0. Which prediction is spoiled, and in which direction?
 
 import pullback
@@ -249,44 +250,33 @@ for name, w in {"before": weights, "bias": quick, "step": changed_by(step)}.item
 # harm: it adds 0.05 to the error of the fuel, and the bias 0.12. The heat stays right,
 # here and elsewhere.
 #
-# The step that harms least
-# -------------------------
+# .. dropdown:: Is there a step that does even less harm?
 #
-# Can we do better? The shortest step knows nothing about other settings. But we have a
-# hundred of them, and each has a table that says how its heat and its fuel react to the
-# weights. As in :ref:`one-jacobian-per-sample`, ``vmap`` gets all tables at once. Our
-# function takes two arguments, and ``in_dims`` says where each has its samples: ``None``
-# for the weights, which all samples share, and 0 for the first dimension of ``settings``:
+#    Yes. The shortest step knows nothing about the other settings. But we have a hundred of
+#    them, and ``vmap`` gets the tables of all (:ref:`one-jacobian-per-sample`). ``in_dims``
+#    says that all samples share the weights, and that ``settings`` has a sample in each
+#    row. ``others`` has a row for each of the 200 predictions that should stay as they are.
+#
+#    In :ref:`hitting-targets` a movement was *idle* if it changed neither of the two
+#    targets, and any amount of it could be added to the step. With nine weights there are
+#    many idle movements. We get some in this way: turn one weight by 1, and take away the
+#    shortest step that changes our heat and fuel as much. What is left of the turn changes
+#    neither, and there is such a movement for each weight.
+#
+#    How much of each do we add? So much that ``others`` change as little as possible.
+#    ``pinv`` answers this, too: where the targets are too many to be hit, it makes the sum
+#    of the squares of what is missed as small as it can.
+#
+#    The result corrects the fuel nearly for nothing: its error elsewhere grows from 0.831
+#    to 0.838. This step is more than five times as long as the shortest, but it goes where
+#    the others hardly react. For a single linear layer, `Meng and others
+#    <https://arxiv.org/abs/2202.05262>`_ correct facts in language models with such a step.
 
 tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
-print(tables.shape)
-others = tables.reshape(200, 9)  # a row for each of the other predictions
-spoiled = others @ step.flatten()
-print(f"the step moves a fuel by up to {spoiled[1::2].max():.2f}, as the tables say")
-
-# %%
-# The shape says: setting, prediction, and the two indices of the weight. In ``others``
-# these are 200 rows for nine weights, and ``others @ step`` is what our step does to 200
-# predictions that should stay as they are.
-#
-# In :ref:`hitting-targets`, a movement was *idle* if it changed neither of the two outputs
-# that we had targets for. We could add any amount of it to the step. Here is how to get
-# such movements for the nine weights. Each column of ``torch.eye(9)`` turns a single weight
-# by 1. This changes our heat and our fuel by a column of ``table``. ``pinv(table)`` times
-# this column is the shortest step that does the same. Take this step away from the turn,
-# and what is left changes neither:
-
-idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # a column for the turn of a weight
-print(f"largest change of our heat and fuel: {(table @ idle).abs().max():.4f}")
-
-# %%
-# We may add these nine movements to our step, in any amounts, and both targets are still
-# hit. What they do to the *others* is ``others @ idle``, a table of 200 rows and nine
-# columns. Which amounts undo what the step has spoiled? This is a question for ``pinv``
-# again. Now there are 200 targets, and what is missing is ``-spoiled``. Nine amounts cannot
-# hit 200 targets. ``pinv`` then comes as near as it can, so that the squares of what is
-# left have the smallest sum:
-
+others = tables.reshape(200, 9)
+spoiled = others @ step.flatten()  # what the shortest step does to them
+idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # a column for each weight
+print(f"an idle movement changes our targets by {(table @ idle).abs().max():.4f} at most")
 amounts = torch.linalg.pinv(others @ idle) @ -spoiled
 least = step + (idle @ amounts).reshape(3, 3)
 for name, w in {"step": changed_by(step), "least harm": changed_by(least)}.items():
@@ -294,11 +284,6 @@ for name, w in {"step": changed_by(step), "least harm": changed_by(least)}.items
 print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
 
 # %%
-# Now the prediction is corrected nearly for nothing: the error of the fuel has grown from
-# 0.831 to 0.838. The step is more than five times as long as the shortest, but it goes
-# where the others hardly react. For a single linear layer, `Meng and others
-# <https://arxiv.org/abs/2202.05262>`_ correct facts in language models with such a step.
-#
 # .. dropdown:: And if we go on training with this one setting?
 #
 #    Below are ten gradient steps of the same nine weights. The fuel is corrected, but the
@@ -349,8 +334,8 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 #    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
 #      output, then the place in the parameter.
 #    - Flattened, a block is a table like any other. ``pinv`` of it finds the shortest step
-#      of the weights that hits your targets, as far as the table holds. Idle movements can
-#      be added to it, and the tables of other samples tell which of them undo the harm.
+#      of the weights that hits your targets, as far as the table holds. It is not always
+#      the step that does the least harm elsewhere, so measure that.
 #
 # .. predict:: Try it
 #    :for: two rows of three

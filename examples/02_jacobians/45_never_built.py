@@ -253,8 +253,8 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # .. admonition:: Remember
 #
 #    - Each operation has a rule that computes the product of ``v`` and its Jacobian
-#      without building the Jacobian. For ``Y = X @ W.T`` it gives ``V.T @ X`` for the
-#      weights and ``V @ W`` for the inputs.
+#      without building the Jacobian. For ``Y = X @ W.T``, with a row of ``X`` for each
+#      sample, it gives ``V.T @ X`` for the weights and ``V @ W`` for the inputs.
 #    - In memory you pay for the values that the rules need later, for the prices on
 #      their way, and for the gradients. The kept values grow with the number of steps
 #      and with the size of the batch.

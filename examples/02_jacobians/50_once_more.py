@@ -4,11 +4,13 @@ r"""
 Once more: second derivatives
 =============================
 
-You add a penalty on the gradient to a loss, so that a network does not react violently to
-small changes of its input, and you differentiate the sum. Or you know from the gradient
-that the fuel of a house falls, and want to know how far to go until it rises again. Both
-take the derivative of a *gradient*, and ``torch.autograd.grad`` with ``create_graph=True``
-makes it possible. All second derivatives together are the :term:`Hessian`, the
+A network reacts violently to small changes of its input, and you want to train it not to.
+So you add the squares of its gradient with respect to the *input* to the loss, and now
+training has to differentiate this gradient with respect to the weights. Or you know from
+the gradient that the fuel of a house falls, and want to know how far to go until it rises
+again. Both take the derivative of a *gradient*, and ``torch.autograd.grad`` with
+``create_graph=True`` makes it possible, if each operation of the function has a second
+derivative in PyTorch. All second derivatives together are the :term:`Hessian`, the
 :term:`Jacobian` of the gradient. For a large network it is too large, but a product with
 it, ``H @ u``, is not. We begin with the house, and come to the penalty at the end.
 """
@@ -213,8 +215,10 @@ except RuntimeError as error:
 # .. dropdown:: If the error comes even so, and what a second ``y.backward()`` does
 #
 #    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
-#    not depend on ``x`` has no graph, even with ``create_graph=True``. Its Hessian is zero,
-#    and ``hvp`` returns the zeros.
+#    not depend on ``x`` may have no graph, even with ``create_graph=True``, and then this
+#    error comes. That of a linear layer has one, but it leads to the weights alone, and the
+#    message says that a tensor *appears to not have been used in the graph*. In both cases
+#    the Hessian is zero, and ``hvp`` returns the zeros.
 #
 #    A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again, and
 #    adds the same gradient once more. It never walks through the gradient, so it brings no
