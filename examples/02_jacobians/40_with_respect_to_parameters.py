@@ -154,12 +154,13 @@ for name, w in {"before": weights, "bias": quick}.items():
 # predictions at other settings as well. We take the shortest, which changes the network
 # least. It need not be the one that harms least, so we measure its harm afterward.
 #
-# Here are the rates of the nine hidden weights at our setting, with a line for each unit
-# and its three weights, one for each stove:
+# Here are the rates of the nine hidden weights at our setting. Each unit has three weights,
+# one for each stove:
 
 heat, fuel = blocks["0.weight"].round(decimals=2).numpy()
 for unit in range(3):
-    print(f"unit {unit}: heat {heat[unit]}, fuel {fuel[unit]}")
+    print(f"unit {unit}: heat {heat[unit]}")
+    print(f"        fuel {fuel[unit]}")
 
 # %%
 # Every one of these weights moves both predictions. Each weight is multiplied by a setting,
