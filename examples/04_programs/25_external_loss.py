@@ -7,7 +7,8 @@ A loss from NumPy or SciPy
 Your loss comes from a simulator, from NumPy, or from a library in Fortran, so there is
 nothing that you could call ``backward`` on. If the other program gives you the *gradient*
 of its loss, one number for each output, pass it to the outputs themselves:
-``y.backward(gradient)``. This gradient is ``v``, and has the shape of ``y``:
+``y.backward(gradient)``. This gradient is ``v``, and has the shape of ``y``. The steps make
+the number *smaller*: if it is a score that should become larger, pass ``-gradient``:
 """
 
 import numpy as np
@@ -32,8 +33,6 @@ for step in range(200):
         print(f"step {step:3}  score {score:.4f}")
 
 # %%
-# The steps make the score *smaller*. If yours is to become larger, pass ``-gradient``.
-#
 # A network that learns to draw
 # -----------------------------
 #
