@@ -47,7 +47,7 @@ def examples(count, **others):
 
 def quarter(names):
     """Return a quarter of some names, by lot."""
-    return sorted(names, key=lambda name: digest(name, sources()))[: len(names) // 4]
+    return by_lot(names)[: len(names) // 4]
 
 
 def pytest_addoption(parser):
@@ -130,7 +130,12 @@ def untried(cache, places, state_of):
     """
     passed = {at: cache.get(at, None) for at in places}
     left = [at for at in places if not passed[at] or passed[at] != state_of(places[at])]
-    return sorted(left, key=lambda at: digest(at, sources()))
+    return by_lot(left)
+
+
+def by_lot(names):
+    """Return names in an order that the sources alone give."""
+    return sorted(names, key=lambda name: digest(name, sources()))
 
 
 def place(case):
