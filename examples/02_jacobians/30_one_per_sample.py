@@ -16,7 +16,7 @@ the whole batch.
 # %%
 # Our samples are four houses, with three stoves each. ``X`` has a row for each house, and
 # ``house`` takes one of these rows to heat and fuel. ``jacrev(house)`` takes a row to the
-# Jacobian of that house. :term:`vmap` makes of it a function of the whole batch, which
+# Jacobian of that house. :term:`vmap` turns it into a function of the whole batch, which
 # works on all rows at the same time and puts the batch in front of its results:
 
 import torch
@@ -41,8 +41,8 @@ tables[3]
 #
 # :ref:`hitting-targets` finds such a step for one house, with ``pinv``, a table that leads
 # back from changes of the outputs to the shortest step. ``pinv`` takes the four tables at
-# once, and returns one of shape ``(3, 2)`` for each house. ``@ missing`` multiplies each of
-# them by what is missing, and gives a step of three numbers for each house:
+# once, and returns a table of shape ``(3, 2)`` for each house. ``@`` then multiplies each
+# of these tables by what is missing. So each house gets a step of its own, three numbers:
 
 missing = torch.tensor([0.0, -1.0])  # heat, fuel
 steps = torch.linalg.pinv(tables) @ missing
@@ -81,12 +81,39 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 # ---------------------
 #
 # A network can stand in the place of ``house``, if its layers take a sample without a
-# batch. ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take:
+# batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
+# table then says how the prediction for *this* sample reacts to its inputs: which pixels of
+# an image move which score, or which stove moves the predicted fuel of a house. Suppose
+# that you want to choose, by such a table, the stove to turn down.
+#
+# .. dropdown:: The network, and how it was trained
+#
+#    It has a hidden layer of eight units and two outputs, heat and fuel. It is trained on
+#    two hundred settings of the stoves, from 0 to 5, and on the heat and fuel of each.
 
-torch.manual_seed(0)  # any weights will do; the same ones in every run
+torch.manual_seed(0)
+settings = 5 * torch.rand(200, 3)
+measured = vmap(house)(settings)
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
+for _ in range(300):
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(network(settings), measured).backward()
+    optimizer.step()
+
+# %%
+# Here is the last house, as the network sees it and as it is:
+
 of_network = vmap(jacrev(network))(X)
-of_network.shape
+with torch.no_grad():
+    print("fuel:", network(X)[3, 1].round(decimals=1), " true:", house(X[3])[1])
+    print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
+
+# %%
+# The prediction is right, and still the network takes the rate of the third stove for half
+# of what it is. Training has compared predictions, and never rates: two curves can meet in
+# a point and have different slopes there. So before you act on the rates of a network, look
+# at them for some samples of which you know better.
 
 # %%
 # .. dropdown:: If ``vmap`` refuses your function
@@ -205,23 +232,17 @@ pullback.live(street, X[:2], first, rows=rows[:4], columns=names)
 # -------------------------------------
 #
 # Sometimes you cannot take the function apart, and all you have is something like
-# ``street``. Then take the two pulls yourself. The pull with a price of 1 for the fuel of
-# every house is the gradient of the *sum* of their fuels. So we take the gradient of this
-# sum, and that of the sum of the heats:
+# ``street``. Then the two pulls are two gradients: that of the *sum* of all heats, and that
+# of the sum of all fuels, for a sum gives each house the price 1. ``pullback.jacobian``
+# with ``batched=True`` does the same:
 
 leaf = X.clone().requires_grad_()  # a copy of X to start from
 Y = street(leaf)
 (heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf, retain_graph=True)
 (fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf)
 by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
-torch.equal(by_sums, tables)
-
-# %%
-# With ``batched=True``, the function of our package takes the first dimension for the
-# samples, and does the same:
-
 by_package = pullback.jacobian(street, X, batched=True)
-torch.equal(by_package, tables)
+print(torch.equal(by_sums, tables), torch.equal(by_package, tables))
 
 # %%
 # .. dropdown:: If one sample looks at another
@@ -318,6 +339,9 @@ assert by_sum.abs().max() < 1e-6 < own.min()
 assert (fuel_rows == 2 * X).all()
 
 assert torch.equal(fuel_of_each, fuel_rows)
+off = (network(X)[3] - house(X[3])).abs()
+assert off[1] < 0.05  # right where the rates are not
+assert 1.9 < tables[3, 1, 2] / of_network[3, 1, 2] < 2.1
 for b in range(4):
     torch.testing.assert_close(of_network[b], jacrev(network)(X[b]))
 for wants_batch in (torch.nn.Flatten(), torch.nn.BatchNorm1d(3).eval()):

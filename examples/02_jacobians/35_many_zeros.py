@@ -16,10 +16,10 @@ such tables we find the temperatures at which the corridor settles.
 # %%
 # We begin with six rooms, so that we can see the table. ``T`` holds their temperatures, and
 # the function says how fast each room warms up. We call this its *warming*. A room gains
-# heat from its two neighbors: the temperature of the room on its left, and twice the
-# temperature of the room on its right, because there is a draft from there. And the warmer
-# a room is, the more it loses: the square of its own temperature. Outside, beyond both ends
-# of the corridor, the temperature is 0:
+# heat from its two neighbors: the temperature of the room on its left, and twice that of
+# the room on its right, because a draft blows from right to left and carries the air
+# along. It loses heat, and the warmer it is, the more: the square of its own temperature.
+# Outside, beyond both ends of the corridor, the temperature is 0:
 
 import torch
 
@@ -38,8 +38,8 @@ J
 # Each row has at most three numbers that are not zero: 1 for the left neighbor, minus
 # twice the temperature for the room itself, and 2 for the right neighbor. A table with
 # three such diagonals is called *tridiagonal*. Everything else is zero, whatever the
-# temperatures are, because the formula of a room does not contain the others. Let us call
-# a place of the table *filled* if it can hold something else than zero.
+# temperatures are, because the formula of a room does not contain the others. We call a
+# place of the table *filled* if it can hold something other than zero.
 #
 # Two columns in one push
 # -----------------------
@@ -90,11 +90,11 @@ print("pushes:", long_plan.n_colors)
 # %%
 # Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
 # columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
-# it takes three pushes as well. Let us give a *color* to each of these groups, so that
-# columns of the same color do not meet. ``pullback.sparsity`` has found the filled places
-# and the colors (``mode="forward"`` says that it is to push). Here is the table of our six
-# rooms in its three colors, and beside it what the three pushes bring. The two columns of
-# a color are squeezed into one, and no two of their filled places land on each other:
+# it takes three pushes as well. We give a *color* to each of these groups, so that columns
+# of the same color do not meet. ``pullback.sparsity`` has found the filled places and the
+# colors (``mode="forward"`` says that it is to push). Here is the table of our six rooms
+# in its three colors, and beside it what the three pushes bring. A push adds up the two
+# columns of its color, and no two of their filled places land on each other:
 
 plan = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(plan)
@@ -110,11 +110,24 @@ for c in range(3):
     print(f"rooms {c} and {c + 3}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# Now the numbers have to go back to their places. Which number belongs into row 3 and
-# column 5, counted from 0? The place is not filled, so it is 0. And into row 5 and column
-# 5? **The column tells which push:** column 5 was in the push of rooms 2 and 5. **The row
-# tells the place in it:** at place 5 of this push stands −12, and this is minus twice the
-# temperature of room 5. The function does this for a corridor of any length:
+# Now the numbers have to go back to their places in the table. **The column tells which
+# push, and the row tells the place in it.** Take row 5 and column 5, counted from 0. Column
+# 5 was in the push of rooms 2 and 5, and at place 5 of this push stands −12. It is minus
+# twice the temperature of room 5. Where a place of the table is not filled, as in row 3 and
+# column 5, we leave the 0. The function does this for a corridor of any length. (To show
+# the places, it makes a whole table with its zeros. For a million rooms that would be too
+# large, and the end of the page leaves the zeros out.)
+#
+# .. predict::
+#    :label: row 4, column 3
+#    :for: a number
+#    :wrong: row 3: This is in the same push, at place 3, and so it belongs in row 3.;
+#       the room itself: This is row 4 and column 4, which was in the push of rooms 1
+#          and 4.;
+#       right neighbor: This is row 4 and column 5. Room 3 is the left neighbor of room 4.;
+#       not filled: Row 4 is filled in the columns 3, 4 and 5.
+#
+#    Find it in the three pushes above: which number belongs in row 4 and column 3?
 
 
 def from_pushes(T):
@@ -130,9 +143,14 @@ def from_pushes(T):
     return table
 
 
-torch.equal(from_pushes(T), J)
+table = from_pushes(T)
+print("row 4, column 3:", table[4, 3])
+print("all places right:", torch.equal(table, J))
 
 # %%
+# Column 3 was in the push of rooms 0 and 3. At place 4 of this push stands the 1 by which
+# room 4 gains from its left neighbor.
+#
 # Where the corridor settles
 # --------------------------
 #
@@ -157,7 +175,7 @@ print("right end:", warm[-4:])
 # After five steps the warming is zero everywhere, up to rounding. In the middle of the
 # corridor the rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses
 # :math:`3^2`. Toward both ends it gets colder, and coldest at the right, where the draft
-# comes in from outside.
+# carries in the air from outside.
 #
 # Each step took three pushes instead of a thousand. In the simulation at the top of the
 # page, that is three minutes instead of most of a day. :ref:`sparse-measured` has measured
@@ -191,13 +209,14 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # you use it for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that
 # was read off there would be missing it.
 #
-# How do you find the pattern of a function of your own? ``pullback.sparsity`` follows the
-# operations of the function rather than the numbers. So it finds all 16 filled places even
-# when it is shown ``T = 0``, and its plan can be used at any ``T``. There is one condition:
+# How do you find the pattern of a function of your own? ``pullback.sparsity`` goes through
+# the operations of the function, and notes for every number from which inputs it has been
+# computed. The values play no part in this. So it finds all 16 filled places even when it
+# is shown ``T = 0``, and its plan can be used at any ``T``. There is one condition:
 # the function must not decide by a value what it does, as with ``if`` or with an index such
 # as ``T[T.argmax()]``. The result is a *sparse* tensor, which stores the filled places and
 # leaves out the rest. For ten thousand rooms that is about 30,000 numbers instead of 100
-# million. When you solve for the step, you can leave out the zeros as well.
+# million.
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colors:", plan.n_colors)
@@ -229,9 +248,9 @@ pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off t
 colors(pattern)
 
 # %%
-# Below are the six rooms, and ``u`` pushes the columns of one color together. Which other
-# ``u`` with two ones lets you read off both columns? And move a temperature: which numbers
-# of the table change?
+# Below are the six rooms, and ``u`` pushes rooms 2 and 5, of one color, together. Which
+# other ``u`` with two ones lets you read off both columns? And move a temperature: which
+# numbers of the table change?
 
 rooms = [f"room {i}" for i in range(6)]
 pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns=rooms)
@@ -372,6 +391,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "corridor": plan.n_colors,
     "every room": len(pattern_of_ring),
     "what goes in": (torch.arange(6) % 3 == 0).float(),
+    "row 3": J[3, 3],
+    "the room itself": J[4, 4],
+    "right neighbor": J[4, 5],
+    "not filled": J[4, 0],
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

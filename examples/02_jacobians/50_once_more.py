@@ -4,15 +4,13 @@ r"""
 Once more: second derivatives
 =============================
 
-A network reacts violently to small changes of its input, and you want to train it not to.
-So you add the squares of its gradient with respect to the *input* to the loss, and now
-training has to differentiate this gradient with respect to the weights. Or you know from
-the gradient that the fuel of a house falls, and want to know how far to go until it rises
-again. Both take the derivative of a *gradient*, and ``torch.autograd.grad`` with
-``create_graph=True`` makes it possible, if each operation of the function has a second
-derivative in PyTorch. All second derivatives together are the :term:`Hessian`, the
-:term:`Jacobian` of the gradient. For a large network it is too large, but a product with
-it, ``H @ u``, is not. We begin with the house, and come to the penalty at the end.
+You know from the gradient that the fuel of a house falls along your plan. How far can you
+go until it rises again? Or a network reacts violently to small changes of its input, and
+you punish this in training: you add the squared gradient to the loss. Both need the
+derivative of a *gradient*. ``torch.autograd.grad`` with ``create_graph=True`` makes it
+possible. All second derivatives together are the :term:`Hessian`, the :term:`Jacobian` of
+the gradient. For a large network nobody can store it, but a product with it, ``H @ u``, is
+cheap. We begin with the house, and end with the network.
 """
 
 # %%
@@ -38,7 +36,17 @@ print("rate along u:", (g @ u).item())
 
 # %%
 # The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
-# same pattern. Along the plan, fuel falls at a rate of 1. And if we really go?
+# same pattern. Along the plan, fuel falls at a rate of 1.
+#
+# .. predict::
+#    :label: saved by a whole unit
+#    :for: the fuel saved
+#    :wrong: promised: This is what the rate promises. It is the rate at the start, and it
+#          changes on the way.;
+#       fuel: This is the fuel at the new settings. How much was it before?
+#
+#    We go a whole unit along the plan, from ``[1, 2, 3]`` to ``[1, 3, 2]``. How much fuel
+#    do we save?
 
 import matplotlib.pyplot as plt
 
@@ -52,10 +60,12 @@ plt.plot(sizes, promised, "--", label="what the rate promises")
 plt.xlabel("size of the step along u")
 plt.title("The fuel along our plan")
 plt.legend()
+print("saved by a whole unit:", (fuel(x) - fuel(x + u)).item())
 print("lowest:", burned.min().item(), " at the start:", burned[0].item())
 
 # %%
-# It falls from 20 to 19.75, and then it rises again. The rate alone is the dashed line,
+# Nothing is saved: the second and the third stove have only changed places. On the way the
+# fuel falls from 20 to 19.75, and then it rises again. The rate alone is the dashed line,
 # which falls for ever. What bends the curve away from the line?
 #
 # The table of the second derivatives
@@ -126,8 +136,23 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # the second stove minus that of the third, and this is :math:`7-8=-1`. How does this
 # difference change on the way? The product ``H u`` says what becomes of the two rates. For
 # each unit that we go along the plan, the rate of the second stove grows by 1, and the rate
-# of the third gets smaller by 1. So their difference grows by 2. It began at −1, and after
-# half a unit it is zero. There we should stop.
+# of the third gets smaller by 1.
+#
+# .. predict::
+#    :label: stop
+#    :for: how far to go
+#    :wrong: one rate: Both rates change, so their difference changes by 2 for each unit.;
+#       two units: The difference changes by 2 for each unit, and only 1 is needed.
+#
+#    How far along the plan has this difference come up to zero?
+
+rate, curvature = (g @ u).item(), ((H @ u) @ u).item()
+print("rate:", rate, " curvature:", curvature)
+print("stop:", -rate / curvature)
+
+# %%
+# The difference grows by 2 for each unit. It began at −1, and after half a unit it is zero.
+# There we should stop, and there the fuel was lowest in our trial.
 #
 # In symbols, the difference is ``g @ u``. For each unit along the plan, ``g`` changes by
 # ``H @ u``. The plan stays the same, so ``g @ u`` changes by ``(H @ u) @ u``. With
@@ -138,15 +163,9 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 #    1\cdot0+1\cdot1+(-1)\cdot(-1)=2,
 #
 # the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
-# the curvature positive, we save until the rate has come up to zero:
-
-rate, curvature = (g @ u).item(), ((H @ u) @ u).item()
-step = -rate / curvature
-print("rate:", rate, " curvature:", curvature, " step:", step)
-
-# %%
-# One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
-# happens to be a parabola, and one step hits its lowest point exactly.
+# the curvature positive, we save until the rate has come up to zero, after
+# ``-rate / curvature``. Along this plan the fuel happens to be a parabola, and one step
+# hits its lowest point exactly.
 #
 # .. dropdown:: And if it is not a parabola?
 #
@@ -170,8 +189,8 @@ Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first leads
-# from the fuel to ``g``. The second starts at ``g``. It goes back through every step of the
-# first walk, and then through the fuel, so it is longer. For layers like those of
+# from the fuel to ``g``. The second starts at ``g``, goes back through the first walk, and
+# then through the fuel, so it is longer. For layers like those of
 # :ref:`never-built`, all of this is a small multiple of the work of a forward pass,
 # whatever their size.
 #
@@ -266,6 +285,31 @@ for create_graph in (False, True):
 # they move. This is the ``v`` that is pulled back through ``g``, and what arrives at ``x``
 # is ``2 * g @ H``, or ``[106, 92, 78]``. Add ``[8, 7, 8]``, and you have the second line.
 #
+# In a network the penalty looks like this. ``X`` has a sample in each row. The gradient of
+# the sum of all outputs has the gradient of each sample in its row, because each sample is
+# treated by itself (:ref:`one-jacobian-per-sample`). We print the length of the gradient of
+# the first weights, for the loss alone and with the penalty:
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+X = torch.rand(5, 3, requires_grad=True)
+
+
+def length_of_gradient(create_graph, weight=1.0):
+    y = net(X)
+    (slopes,) = torch.autograd.grad(
+        y.sum(), X, retain_graph=True, create_graph=create_graph
+    )
+    loss = (y**2).mean() + weight * (slopes**2).mean()
+    (of_weights,) = torch.autograd.grad(loss, net[0].weight)
+    return of_weights.norm().item()
+
+
+print(f"the loss alone:             {length_of_gradient(False, weight=0.0):.4f}")
+print(f"penalty, retain_graph=True: {length_of_gradient(False):.4f}")
+print(f"penalty, create_graph=True: {length_of_gradient(True):.4f}")
+
+# %%
 # If you write such a penalty, compare the gradient with and without it once.
 #
 # When the first stove moves
@@ -345,12 +389,18 @@ for product in (Hu, from_number, pushed, reverse_over_forward):
 
 along = torch.linspace(-1, 2, 301)
 far = torch.stack([fuel(point + s * u) for s in along])
-torch.testing.assert_close(along[far.argmin()], torch.tensor(step), atol=0.01, rtol=0)
+torch.testing.assert_close(
+    along[far.argmin()], torch.tensor(-rate / curvature), atol=0.01, rtol=0
+)
 assert burned[-1] > burned[0] > burned.min() == 19.75
 torch.testing.assert_close(burned, 20 - sizes + sizes**2)  # a parabola
-assert fuel(point + step * u) == 19.75 < 20 == fuel(point)
-assert step == 0.5
+assert -rate / curvature == 0.5
+assert fuel(point + 0.5 * u) == 19.75 < 20 == fuel(point) == fuel(point + u)
 assert curvature == u @ Hu == 2
+alone, kept, created = (
+    length_of_gradient(*how) for how in ((False, 0.0), (False,), (True,))
+)
+assert alone == kept != created
 changed = hessian(fuel)(point + torch.tensor([1.0, 0.0, 0.0])) - H
 assert changed.nonzero().tolist() == [[1, 2], [2, 1]]
 assert (hessian(fuel)(torch.tensor([2.0, 2.0, 3.0])) @ u)[1] == 0
@@ -376,6 +426,10 @@ except RuntimeError:
 assert refused  # the second walk has thrown the values away
 
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "promised": -(g @ u).item(),
+    "fuel": fuel(point).item(),
+    "one rate": abs((g @ u) / (H @ u)[1]).item(),
+    "two units": curvature,
     "nothing": u[0],
     "both up": (H @ u.abs())[0],
     "product": point[1] * point[2],
