@@ -15,8 +15,8 @@ the table again after each step, and repeat. This is *Newton's method*.
 
 # %%
 # The heat is the sum of the settings, and the fuel is the sum of their squares. Here are
-# the house, its table, and what is missing on the way to our targets, 6 and 13. Nothing is
-# missing in the heat, and −1 in the fuel:
+# the house, its table, and what is missing on the way to our targets, 6 and 13. The heat is
+# right. The fuel has one unit too many, so −1 is to be added:
 
 import torch
 from torch.func import jacrev
@@ -101,9 +101,9 @@ print("a and b:", weights)
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
 # need half of the heat's row, less an eighth of the fuel's row.
 #
-# In the code, ``J @ J.T`` multiplies each row of ``J`` by each row of ``J``. So it holds
-# the four numbers of the table above, 3, 12, 12 and 56. ``solve`` finds the ``a`` and ``b``
-# for which both equations hold.
+# In the code, ``J @ J.T`` multiplies each row of ``J`` by each row of ``J``, entry by
+# entry, and adds up. So it holds the four numbers of the table above, 3, 12, 12 and 56.
+# ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # The step is this weighted sum of the rows. The picture is the one from part 1, but there
 # we chose the weights. Here we have computed which ones hit the targets:
@@ -147,9 +147,9 @@ print("change of the fuel:", fuel)
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
 # movement does nothing at all, and we call it *idle*. With three stoves and two outputs
-# there is always one, because three numbers can be chosen and only two have to become 0. So
-# our step is not the only one: we may add any amount of the idle movement to it, and still
-# hit both targets.
+# there is always one: three numbers can be chosen, and only two changes have to become 0,
+# so one of the numbers can be anything. So our step is not the only one: we may add any
+# amount of the idle movement to it, and still hit both targets.
 #
 # Which of these steps is best? The table is right only near the place where it was
 # computed, so we want a short one. The length of a step is the root of the sum of its
@@ -186,8 +186,8 @@ for amount in (-1.0, 0.0, 1.0):
 # The last sum is the one that is 0. So the squares of the two lengths add up, as Pythagoras
 # says of a right angle, and an idle movement can only make our step longer.
 #
-# And what about all the other steps that hit both targets? Take one of them, and take our
-# step away from it. Both change the heat by 0 and the fuel by −1, so the difference changes
+# And what about all the other steps that hit both targets? Subtract our step from one of
+# them. Both change the heat by 0 and the fuel by −1, so the difference changes
 # neither, and is idle. The other step is therefore our step plus an idle movement, and it
 # is longer than ours. So a sum of rows that hits the targets is the *shortest* step that
 # hits them, as far as the table knows.
@@ -208,10 +208,9 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #    others, only one step leads to the changes that we want. Then the table that leads back
 #    is called the *inverse*, and ``pinv`` returns it.
 #
-#    If one row is a multiple of the other, as it is where all stoves are at 2, heat and
-#    fuel can only change together. Then ``solve`` has no single answer to find. ``pinv``
-#    still gives a step, which comes as near to the targets as a step can, as far as the
-#    table knows.
+#    If one row is a multiple of the other, heat and fuel can only change together. Then
+#    ``solve`` has no single answer to find. ``pinv`` still gives a step, which comes as
+#    near to the targets as a step can, as far as the table knows.
 #
 #    If one row is tiny beside the others, ``pinv`` believes that it is only rounding error,
 #    and drops it. Suppose that the fuel is counted in millionths, so that its row is
@@ -223,13 +222,26 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 # The step in the real house
 # --------------------------
 #
-# So far this was only what the table says. Now we move the stoves:
+# So far this was only what the table says. Now we move the stoves, by 0.25, 0 and −0.25. A
+# stove that goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows
+# the rate :math:`2x`, and so the :math:`2xs`, but not the :math:`s^2`.
+#
+# .. predict::
+#    :label: fuel above 13
+#    :for: how far above 13
+#    :wrong: no miss: This is what the table promises. Every stove that moves burns its
+#          square more than the table says.;
+#       one stove: This is the square of one stove. Two of them move.;
+#       length: This is the length of the step. Its square is what is missed.
+#
+#    How far above 13 does the fuel end?
 
-house(x + step)
+print(house(x + step))
+print("fuel above 13:", (house(x + step)[1] - 13).item())
 
 # %%
-# The heat is 6, and the fuel came down to 13.125. It is not quite 13, because the rates
-# change on the way. So we compute the table at the new place, step again, and repeat this
+# The heat is 6, and the fuel came down to 13.125. What it has too much is the sum of the
+# squares of the step. So we compute the table at the new place, step again, and repeat this
 # a few times:
 
 at = x
@@ -241,7 +253,7 @@ for _ in range(3):
 # This is *Newton's method*. From a good start it solves equations, here with the whole
 # Jacobian at each step. In robotics, for example, ``x`` holds the angles of the joints and
 # the targets say where the hand should be. On the next pages it finds the temperatures of
-# a thousand rooms, and a step like its first corrects a network.
+# a thousand rooms, and one such step corrects a network.
 #
 # It raises no error when it goes astray. So look at what is missing after each step. Here
 # it shrinks fast. If it does not, the targets may be out of reach, or the start was too far
@@ -374,6 +386,9 @@ for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.flo
     assert abs(hit - (0.0 if (unit, digits) == (1e6, torch.float32) else 0.1)) < 0.01
 
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "no miss": 0.0,
+    "one stove": step[0].item() ** 2,
+    "length": step.norm(),
     "nothing": (J @ idle)[0],
     "up alone": J[1, 0] + J[1, 2],
     "second alone": -2 * J[1, 1],
