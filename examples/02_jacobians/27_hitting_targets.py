@@ -227,7 +227,7 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 # the rate :math:`2x`, and so the :math:`2xs`, but not the :math:`s^2`.
 #
 # .. predict::
-#    :label: fuel above 13
+#    :label: fuel above the target
 #    :for: how far above 13
 #    :wrong: no miss: This is what the table promises. Every stove that moves burns its
 #          square more than the table says.;
@@ -237,7 +237,7 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #    How far above 13 does the fuel end?
 
 print(house(x + step))
-print("fuel above 13:", (house(x + step)[1] - 13).item())
+print("fuel above the target:", (house(x + step)[1] - 13).item())
 
 # %%
 # The heat is 6, and the fuel came down to 13.125. What it has too much is the sum of the

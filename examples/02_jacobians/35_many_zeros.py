@@ -119,7 +119,7 @@ for c in range(3):
 # large, and the end of the page leaves the zeros out.)
 #
 # .. predict::
-#    :label: row 4, column 3
+#    :label: number for this place
 #    :for: a number
 #    :wrong: row 3: This is in the same push, at place 3, and so it belongs in row 3.;
 #       the room itself: This is row 4 and column 4, which was in the push of rooms 1
@@ -144,7 +144,7 @@ def from_pushes(T):
 
 
 table = from_pushes(T)
-print("row 4, column 3:", table[4, 3])
+print("number for this place:", table[4, 3].item())
 print("all places right:", torch.equal(table, J))
 
 # %%
