@@ -232,7 +232,7 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #    :wrong: no miss: This is what the table promises. Every stove that moves burns its
 #          square more than the table says.;
 #       one stove: This is the square of one stove. Two of them move.;
-#       length: This is the length of the step. Its square is what is missed.
+#       unsquared: This is the length of the step. Its square is what is missed.
 #
 #    How far above 13 does the fuel end?
 
@@ -388,7 +388,7 @@ for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.flo
 guesses = {  # wrong ones, of which the boxes above say what they are
     "no miss": 0.0,
     "one stove": step[0].item() ** 2,
-    "length": step.norm(),
+    "unsquared": step.norm(),
     "nothing": (J @ idle)[0],
     "up alone": J[1, 0] + J[1, 2],
     "second alone": -2 * J[1, 1],

@@ -121,7 +121,7 @@ for c in range(3):
 # .. predict::
 #    :label: number for this place
 #    :for: a number
-#    :wrong: row 3: This is in the same push, at place 3, and so it belongs in row 3.;
+#    :wrong: third place: This is in the same push, at place 3, and so it belongs in row 3.;
 #       the room itself: This is row 4 and column 4, which was in the push of rooms 1
 #          and 4.;
 #       right neighbor: This is row 4 and column 5. Room 3 is the left neighbor of room 4.;
@@ -391,7 +391,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "corridor": plan.n_colors,
     "every room": len(pattern_of_ring),
     "what goes in": (torch.arange(6) % 3 == 0).float(),
-    "row 3": J[3, 3],
+    "third place": J[3, 3],
     "the room itself": J[4, 4],
     "right neighbor": J[4, 5],
     "not filled": J[4, 0],
