@@ -267,8 +267,8 @@ torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 
 def installed(t):
-    # The stoves are multiples of the dials, added up. So the thermostat is one product of a
-    # matrix and a vector, and in the drawing one node, Mv.
+    # The stoves add up multiples of the dials, so they are a matrix times
+    # a vector. In the drawing this is a single node, Mv.
     stoves = J_thermostat @ t
     heat, squares = stoves.sum(), stoves**2
     fuel = squares.sum()
