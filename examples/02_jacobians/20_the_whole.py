@@ -126,9 +126,8 @@ print("as jacfwd says: ", torch.allclose(by_turning, by_jacfwd, atol=0.01))
 # through the whole function is a **push**, and what arrives is ``J @ u``, the
 # :term:`Jacobian-vector product`. The next page does one by hand.
 #
-# The picture shows a smaller system, with 3 dials and 12 rooms. At the left, each stripe of
-# the table is a row, and takes a pull. At the right, each stripe is a column, and takes a
-# push:
+# The picture shows a smaller system, with 3 dials and 12 rooms. In *reverse*, a stripe of
+# the table is a row, and each takes a pull. In *forward*, it is a column, and takes a push:
 
 import pullback
 
