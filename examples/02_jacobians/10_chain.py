@@ -180,8 +180,8 @@ t.grad
 #
 #    10\cdot1\cdot1+10\cdot1\cdot3+(-1)\cdot4\cdot1+(-1)\cdot6\cdot3=18
 #
-# The first line adds for each stove, :math:`(10-4)\cdot1+(10-6)\cdot3`. The second adds
-# for each output, :math:`10\cdot(1+3)-(4+18)`. Both are 18.
+# If we start on the left, we add first for each stove, :math:`(10-4)\cdot1+(10-6)\cdot3`.
+# With the tables first, we add for each output, :math:`10\cdot(1+3)-(4+18)`. Both are 18.
 #
 # So the numbers are the same, apart from rounding and overflow, but the work is not. To
 # multiply an ``(a, b)`` matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications,
