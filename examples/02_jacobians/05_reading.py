@@ -123,52 +123,41 @@ v @ square
 # %%
 # The first stove burns fuel at a rate of 4 and earns :math:`10-4=6`. The second burns at a
 # rate of 8 and earns only 2. So the first stove is the one to turn, and the advice is
-# wrong. And yet her table has the right numbers. Put the two side by side:
-
-print("ours:", square, sep="\n")
-print("hers:", copied, sep="\n")
-
-# %%
-# Hers has a row for each *stove*, and heat and fuel are the columns. Many books write it
-# that way. It is our table flipped along its diagonal, so that the rows become columns.
-# This is called the *transpose*, in code ``J.T``.
+# wrong. And yet her table has the right numbers. But it has a row for each *stove*, and
+# heat and fuel are the columns. Many books write it that way. It is our table flipped along
+# its diagonal, which is called the *transpose*, in code ``J.T``.
 #
-# The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
-# follows it, and the rows of her table are the stoves. So 10, the price of heat, was
-# multiplied by the whole row of the first stove, and −1, the price of fuel, by that of the
-# second: 10 times ``[1, 4]`` plus −1 times ``[1, 8]``. In the book's table, heat is the
-# first column and fuel the second, so the prices have to multiply the columns: 10 times
-# ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does that:
+# The prices in ``v`` belong to heat and fuel, and ``v @`` multiplies the *rows* of what
+# follows it. So the price of heat has met the row of the first stove: her result was 10
+# times ``[1, 4]`` plus −1 times ``[1, 8]``. In the book's table the prices have to multiply
+# the *columns*, 10 times ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does
+# that:
 
-copied @ v
+print("hers:", copied, sep="\n")
+print("flipped:", torch.equal(copied, square.T), " with v on the right:", copied @ v)
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But a test tells you, and you have already
-# done it: nudge *one* input, here the second stove, and divide the changes by the size of
-# the nudge. Here is what comes out, beside her table:
+# For a *square* table like hers it does not. But a test tells you. It is the small turn
+# from above, used the other way round: nudge *one* input, here the second stove, and divide
+# the changes by the size of the nudge:
 
 nudged = torch.tensor([2.0, 4.0 + small])
-rates = (house(nudged) - house(two_stoves)) / small
-print("nudged:           ", rates)
-print("her second column:", copied[:, 1])
-print("her second row:   ", copied[1])
+(house(nudged) - house(two_stoves)) / small
 
 # %%
-# We have nudged one input. In a table like ours, the effects of one input stand in a
-# *column*. In hers they stand in a *row*, apart from the small error of the nudge. So her
-# table is the other way up.
-#
-# The test tells nothing if the row and the column of that stove hold the same numbers. Then
-# nudge another stove.
+# This is ``[1, 8]``, apart from the small error of the nudge. In a table like ours it would
+# be a column, because it is the effect of one input. In hers it is a *row*, the second one.
+# So her table is the other way up. (If the row and the column of that stove hold the same
+# numbers, nudge another stove. If they do so for all stoves, the table and its transpose
+# are the same.)
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #
 #    Our convention is called *numerator layout* in the literature, and the other one
 #    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
 #    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
-#    the shape of ``x``. So has what ``jacobian`` returns for a loss: the loss is a single
-#    number without any dimension, and so the Jacobian has no dimension for the single row.
+#    the shape of ``x``. So has what ``jacobian`` returns for a loss of shape ``()``.
 #    :ref:`which-way-up` says more.
 #
 # One row, one column
@@ -293,7 +282,9 @@ assert torch.equal(pair.grad, v @ square)
 assert torch.equal(copied, square.T)
 assert torch.equal(pair.grad, copied @ v)
 assert not torch.equal(pair.grad, v @ copied)
+rates = (house(nudged) - house(two_stoves)) / small
 torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
+torch.testing.assert_close(rates, copied[1], atol=0.02, rtol=0)
 assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
 
 for t in (0.5, 1.0, 3.0):

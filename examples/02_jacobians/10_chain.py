@@ -53,11 +53,23 @@ print(J_house)
 #
 #    2\cdot0+4\cdot1+6\cdot3=22
 #
-# The three terms are the three stoves. This is a row of the second table, ``[2, 4, 6]``,
-# times a column of the first, ``[0, 1, 3]``. If we do it for every output and every dial,
-# we have multiplied the two tables, as one multiplies matrices. **If both steps are smooth,
-# and the second uses nothing but the results of the first, the Jacobian of both together is
-# the product of their Jacobians, with the last step on the left:**
+# The three terms are the three stoves. We have taken the row of the fuel, ``[2, 4, 6]``,
+# from the second table, and the column of the dial, ``[0, 1, 3]``, from the first. The
+# numbers in the same place are multiplied, and the results are added up. We can do this for
+# each output and each dial:
+#
+# ==================  ============================  ============================
+# row times column    dial 1: ``[1, 1, 0]``         dial 2: ``[0, 1, 3]``
+# ==================  ============================  ============================
+# heat ``[1, 1, 1]``  1 · 1 + 1 · 1 + 1 · 0 = 2     1 · 0 + 1 · 1 + 1 · 3 = 4
+# fuel ``[2, 4, 6]``  2 · 1 + 4 · 1 + 6 · 0 = 6     2 · 0 + 4 · 1 + 6 · 3 = 22
+# ==================  ============================  ============================
+#
+# In this way two matrices are multiplied: each *row* of the left one meets each *column* of
+# the right one. It is a matrix times a vector, once for each column. In code it is ``@``.
+# **The Jacobian of two steps together is the product of their Jacobians, with the last step
+# on the left.** This holds where both steps are smooth, if the second uses nothing but the
+# results of the first, as here:
 
 
 def whole(t):
@@ -68,9 +80,8 @@ print(J_house @ J_thermostat)
 print(jacobian(whole, t))
 
 # %%
-# The product of the two tables is the table of the whole. The 22 stands where it should,
-# in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
-# for functions with several inputs and outputs.
+# The product of the two tables is the table that PyTorch finds for the whole. This is the
+# :term:`chain rule` for functions with several inputs and outputs.
 #
 # .. predict::
 #    :expects: shape
@@ -88,9 +99,9 @@ J_thermostat @ J_house
 
 # %%
 # There is no error, and the result is a table of three rows and three columns. It means
-# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. The numbers 1 and 0 are from the
+# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. The row, 1 and 0, is from the
 # thermostat's table: how fast the first stove follows the first and the second *dial*. The
-# numbers 1 and 2 are from the table of the house: how fast *heat* and *fuel* follow the
+# column, 1 and 2, is from the table of the house: how fast *heat* and *fuel* follow the
 # first stove. So the first dial has met the heat and the second dial has met the fuel, as
 # if they were the same things. It runs only because there happen to be as many dials as
 # outputs of the house.
@@ -107,9 +118,9 @@ J_thermostat @ J_house
 # Suppose that a unit of heat is worth 10 to us and a unit of fuel costs 1. Then ``v``, the
 # price of each output, is ``[10, -1]``. What does each dial earn? That is a
 # :term:`vector-Jacobian product` with the table of the whole,
-# ``v @ J_house @ J_thermostat``. We start on the left. ``v @ J_house`` gives what each
-# stove earns, ``[8, 6, 4]``. We can use it as the next ``v``, the prices for the outputs
-# of the thermostat.
+# ``v @ J_house @ J_thermostat``. Let us start on the left. ``v @ J_house`` is what each
+# stove earns, ``[8, 6, 4]``. The stoves are the outputs of the thermostat, so these are
+# prices again, and ``[8, 6, 4]`` is the next ``v``.
 #
 # .. predict::
 #    :value: 2
@@ -153,14 +164,26 @@ t.grad
 # Why start on the left?
 # ----------------------
 #
-# In a product of three matrices we may begin where we like:
+# ``v`` times two tables is a product of three, and we may begin where we like:
 #
 # .. code-block:: text
 #
 #    (v @ J_house) @ J_thermostat      start on the left: a row, then a row
 #    v @ (J_house @ J_thermostat)      first multiply the two tables
 #
-# The numbers are the same, apart from rounding and overflow, but the work is not. To
+# Why may the brackets move? Each number of the result adds up *price × rate × rate*, over
+# all ways from an output through a stove to the dial, and it does not matter in which order
+# we add. From the second dial there are four ways on which no rate is 0: heat and fuel,
+# each through the second stove and through the third.
+#
+# .. math::
+#
+#    10\cdot1\cdot1+10\cdot1\cdot3+(-1)\cdot4\cdot1+(-1)\cdot6\cdot3=18
+#
+# If we start on the left, we add first for each stove, :math:`(10-4)\cdot1+(10-6)\cdot3`.
+# With the tables first, we add for each output, :math:`10\cdot(1+3)-(4+18)`. Both are 18.
+#
+# So the numbers are the same, apart from rounding and overflow, but the work is not. To
 # multiply an ``(a, b)`` matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications,
 # and ``v`` counts as a matrix with one row. Here is the first line for our house. Each
 # step multiplies a row by a table and makes a new row:
@@ -239,15 +262,14 @@ direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 # %%
-# Below are the dials, the table of the whole, and what the dials earn. To keep the drawing
-# small, ``installed`` writes the thermostat as its table times the dials. This is the same,
-# because its stoves are sums of multiples of the dials. The node *Mv* in the drawing is
-# this product, a matrix times a vector. Turn one dial up, and leave the other at 1. From
-# which setting on does it cost money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. Turn one dial up,
+# and leave the other at 1. From which setting on does it cost money to turn it further?
 
 
 def installed(t):
-    stoves = J_thermostat @ t  # the same as thermostat(t)
+    # The stoves add up multiples of the dials, so they are a matrix times
+    # a vector. In the drawing this is a single node, Mv.
+    stoves = J_thermostat @ t
     heat, squares = stoves.sum(), stoves**2
     fuel = squares.sum()
     return torch.stack([heat, fuel])
@@ -260,15 +282,17 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 # .. dropdown:: Answer
 #
 #    The first dial at 4.5 and the second at 1.9. The second drives the third stove three
-#    times as fast as itself, and the fuel of that stove grows fastest. In the graph, the
-#    prices of the stoves arrive at ``stoves``, and they change while you turn a dial.
+#    times as fast as itself, and the fuel of that stove grows fastest. In the graph you
+#    see what each stove earns: these are the numbers that arrive at ``stoves``.
 #
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
-#      at the values of the same forward pass, if both steps are smooth there, and if
-#      ``house`` uses the dials only through the stoves. Inputs and outputs are vectors
-#      here. With a batch ``@`` may give wrong numbers without an error
+#      at the values of the same forward pass. It takes that both steps are smooth there,
+#      and that ``house`` uses the dials only through the stoves.
+#    - In the product, each row of the left table meets each column of the right one. What
+#      stands between the two, here the stoves, has to be the same.
+#    - This is for vectors. With a batch ``@`` may give wrong numbers without an error
 #      (:ref:`tensors-in-tensors-out`).
 #    - The walk back starts on the left of the product. In a chain like ours, the result of
 #      each step is the ``v`` of the step that came before it in the forward pass.
@@ -323,6 +347,13 @@ assert torch.equal(for_stoves, v_stoves)
 assert torch.equal(for_dials, v_dials)
 assert torch.equal(t.grad, v_dials)
 assert torch.equal((v @ J_house) @ J_thermostat, v @ (J_house @ J_thermostat))
+ways = v[:, None, None] * J_house[:, :, None] * J_thermostat  # output, stove, dial
+assert ways[..., 1].flatten().tolist() == [0, 10, 30, 0, -4, -18]
+assert ways[..., 1].sum(0).tolist() == [0, (10 - 4) * 1, (10 - 6) * 3]  # for each stove
+assert ways[..., 1].sum(1).tolist() == [10 * (1 + 3), -(4 + 18)]  # for each output
+assert torch.equal(ways.sum((0, 1)), v_dials)
+by_hand = [[1 * 1 + 1 * 1 + 1 * 0, 1 * 0 + 1 * 1 + 1 * 3], [2 + 4, 2 * 0 + 4 * 1 + 6 * 3]]
+assert (J_house @ J_thermostat).tolist() == by_hand == [[2, 4], [6, 22]]
 
 leaf = turned.clone().requires_grad_()
 whole(leaf).backward(v)

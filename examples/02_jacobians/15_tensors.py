@@ -4,26 +4,26 @@ r"""
 Tensors in, tensors out
 =======================
 
-You ask for the :term:`Jacobian` of a network on a batch of images, and PyTorch returns a
-tensor with six dimensions. Which one is which? **The shape of the Jacobian is the shape of
-y, followed by the shape of x.** You need this rule wherever inputs or outputs have rows
-and columns of their own, as a batch, an image or the weights of a layer have. For
-``backward`` it is enough to know that ``v``, with a price for each output, looks like
-``y``, and that ``x.grad`` looks like ``x``.
+You want to see which pixels of an image move a score of your network. You ask for the
+:term:`Jacobian` on a batch of images, and PyTorch returns a tensor with six dimensions.
+Where in it is your image? **The shape of the Jacobian is the shape of y, followed by the
+shape of x**, for a batch, an image, or the weights of a layer. With this rule you find
+every rate. Without it you may read the rate of another pixel, or write ``v @ J`` and get
+wrong numbers, and no error tells you. At the end we find out with such rates where a
+blurred photo has lost its light.
 """
 
 # %%
-# We begin with a case in which you can see every number, and come to an image at the end.
-# Two rooms have three stoves each, and the wall between them is thin. ``x`` has a row for
-# each room and a column for each stove. For every room we measure heat and fuel. Through
-# the wall, each room also feels half of the heat of the other one:
+# We begin with so few numbers that you can see all of them. Two rooms have three stoves
+# each, and ``x`` has a row for each room. For every room we measure heat and fuel. The wall
+# between the rooms is thin, and each room also gets half of the other one's heat:
 
 import torch
 
 
 def rooms(x):
-    heat = x.sum(1)
-    heat = heat + 0.5 * heat.flip(0)  # flip: the other room's heat
+    own = x.sum(1)  # the heat of each room's own stoves
+    heat = own + 0.5 * own.flip(0)  # flip(0) swaps the two: the other room's heat
     fuel = (x**2).sum(1)
     return torch.stack([heat, fuel], dim=1)
 
@@ -34,11 +34,9 @@ y
 
 # %%
 # The first row is the first room. Its own stoves give 6 units of heat, 1.5 come through
-# the wall, and it burns 14 units of fuel. So ``x`` has shape ``(2, 3)`` for room and
-# stove, and ``y`` has shape ``(2, 2)`` for room and measurement.
-#
-# There is a rate for each pair of an output and an input. To name the output takes two
-# indices, and to name the input takes two more:
+# the wall, and it burns 14 units of fuel. ``x`` has shape ``(2, 3)`` for room and stove,
+# and ``y`` has shape ``(2, 2)`` for room and measurement. There is a rate for each pair of
+# an output and an input. To name the output takes two indices, and the input two more:
 #
 # .. code-block:: text
 #
@@ -68,24 +66,21 @@ J[0, :, 1, 2]  # the colon stands for both measurements
 # second is 0, because a stove burns the fuel of its own room.
 #
 # Fix the first two indices, and you have chosen an output, here the heat of the first room.
-# What is left is the gradient of this output. It can be read like ``x``, with a row for
-# each room and a column for each stove:
+# What is left is the gradient of this output, and it looks like ``x``:
 
 J[0, 0]
 
 # %%
 # Its own stoves count in full, and those behind the wall count half. If you fix the last
 # two indices instead, as in ``J[:, :, 1, 2]``, you have chosen an input. What is left looks
-# like ``y``. It does the work of a column: it says how all outputs change with this one
-# stove.
+# like ``y``, and it is what a column was: how all outputs change with this one stove.
 #
 # Prices go in, and rates come out
 # --------------------------------
 #
-# ``backward(v)`` computes the :term:`vector-Jacobian product`. Now ``v`` has a row for
-# each room, with a price for its heat and one for its fuel, as ``y`` has. Suppose that
-# nobody uses the second room. A unit of heat is worth 10 in the first room and nothing in
-# the second, and a unit of fuel costs 1 in both. So ``v`` is ``[[10, -1], [0, -1]]``.
+# In ``backward(v)``, ``v`` has a price for each output, and so it looks like ``y``. Suppose
+# that nobody uses the second room. A unit of heat is worth 10 in the first room and nothing
+# in the second, and a unit of fuel costs 1 in both: ``v`` is ``[[10, -1], [0, -1]]``.
 #
 # .. predict::
 #    :expects: signs
@@ -109,10 +104,10 @@ x.grad
 # it pays to turn up any of these stoves a little. Half of their heat, worth 5, goes through
 # the wall, and at their low settings they burn fuel at a rate of at most 4.
 #
-# The rule is the old one: each output's gradient is multiplied by the output's price, and
-# all are added up. Take the third stove of the second room. What it does to the four
-# outputs is ``J[:, :, 1, 2]``, which is ``[[0.5, 0], [1, 2]]``, and the prices are
-# ``[[10, -1], [0, -1]]``. We multiply the numbers that stand in the same place:
+# This is the old :term:`vector-Jacobian product`: each output's gradient is multiplied by
+# the output's price, and all are added up. Take the third stove of the second room. What it
+# does to the four outputs is ``J[:, :, 1, 2]``, which is ``[[0.5, 0], [1, 2]]``. Each
+# number in it meets the price in the same place:
 #
 # .. math::
 #
@@ -126,12 +121,11 @@ x.grad
 #    of its output, and adds up. So it gives what ``backward`` gives, if both have the same
 #    dtype.
 #
-#    ``v @ J`` does something else, and here it raises no error. ``@`` multiplies the rows
-#    of ``v`` by matrices that it finds in ``J``, and it takes the *last* two indices of
-#    ``J``, room and stove of the input, for their rows and columns. But the prices belong
-#    to the *first* two, room and measurement of the output. In our case it runs because
-#    there are as many measurements as rooms, and only the shape shows that the result is
-#    wrong: it should look like ``x``.
+#    ``v @ J`` does something else, and here it raises no error. A price belongs to the
+#    *first* two indices of ``J``, the output. But ``@`` looks at the *last* two, the
+#    input, and pairs the two measurements of ``v`` with the input's two rooms. It runs
+#    because there are as many measurements as rooms, and only the shape shows that the
+#    result is wrong: it should look like ``x``.
 
 wrong = v @ J
 print("v @ J:", wrong.shape)
@@ -142,9 +136,9 @@ torch.tensordot(v, J, dims=2)
 # -----------------------
 #
 # If four indices are too many for you, flatten ``y`` and ``x``. PyTorch takes the numbers
-# row by row: first all of the first room, then all of the second. Then ``J`` becomes an
-# ordinary table with a row for each of the 4 outputs and a column for each of the 6 inputs,
-# and the product is the ``v @ J`` that we know:
+# row by row, first all of the first room, then all of the second. Then ``J`` is an ordinary
+# table with a row for each of the 4 outputs and a column for each of the 6 inputs, and the
+# product is the ``v @ J`` that we know:
 
 table = J.reshape(y.numel(), x.numel())
 (v.flatten() @ table).reshape(x.shape)
@@ -173,8 +167,7 @@ pullback.live(rooms, x.detach(), v, rows=outputs, columns=stoves)
 #
 # A blur often leaves a photo with dark edges. With a photo that is white everywhere you see
 # it best: it comes out darker, although no pixel of it was dark. From which of its pixels
-# has the light been lost? For that we ask how much each pixel of the original contributes
-# to the blurred photo, and this is a gradient.
+# has the light been lost?
 #
 # The blur replaces each pixel by the mean of a *window* of three by three pixels around it.
 # Beyond the edge of the photo there are zeros. We take a photo of 4 by 5 pixels.
@@ -196,9 +189,12 @@ print(9 * J_blur[1, 1])
 # The blurred pixel depends on the nine pixels of its window, each with a rate of one ninth,
 # and on no other.
 #
-# Now to the lost light. The light of the whole blurred photo is the sum of its pixels, and
-# we want to know how much each pixel of the original contributes to this sum. So the price
-# of every blurred pixel is 1.
+# Now to the lost light. The light of the whole blurred photo is the sum of its pixels. Each
+# of them adds up ninths of original pixels, and so this sum is also a sum of *original*
+# pixels, each times a number: how much of that pixel's light arrives. In such a sum the
+# number before a pixel is the rate at which the sum follows the pixel. So all these numbers
+# together are the gradient of the sum, and we get it with a price of 1 for each blurred
+# pixel.
 #
 # .. predict::
 #    :item: 0, 0
@@ -286,6 +282,7 @@ torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
 uneven = torch.arange(20.0).reshape(4, 5)
 torch.testing.assert_close(torch.tensordot(J_blur, uneven, dims=2), blur(uneven))  # linear
 torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
+torch.testing.assert_close((worth * uneven).sum(), blur(uneven).sum())  # what arrives
 assert 2000 * 1500 == 3_000_000
 assert 4 * 3_000_000**2 == 36e12
 assert J_blur.flatten(2).count_nonzero(2).max() == 9  # in the row of a pixel inside
@@ -300,6 +297,7 @@ for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):
 assert J.shape == y.shape + x.shape
 assert (J[0, 0, 1, 2], J[0, 1, 1, 2]) == (0.5, 0.0)
 assert J[:, :, 1, 2].tolist() == [[0.5, 0], [1, 2]]
+assert J[0, 0, 1, 1] != J[1, 1, 0, 0]  # read with the input first: another rate, no error
 assert (v * J[:, :, 1, 2]).sum() == 3 == x.grad[1, 2]
 assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)

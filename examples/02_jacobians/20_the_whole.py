@@ -5,13 +5,11 @@ The whole Jacobian in one call
 ==============================
 
 What does each dial of a heating system do to each of 5000 rooms? What does each pixel of a
-picture do to each of ten scores? Then you want the whole :term:`Jacobian`, our table of
-rates, with a row for each output and a column for each input. Call ``jacrev(f)(x)`` if
-``f`` has fewer outputs than inputs, and ``jacfwd(f)(x)`` if it has fewer inputs than
-outputs. Both are in ``torch.func``. If ``f`` has no kink there, both return the same table,
-except for some operations, for which one of the two raises an error or is wrong. But for
-some functions one of them does a thousand times as much work as the other. This page shows
-where that comes from.
+picture do to each of ten scores? Then you want the whole :term:`Jacobian`, with a row
+for each output and a column for each input. Call ``jacrev(f)(x)`` if ``f`` has fewer
+outputs than inputs, and ``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in
+``torch.func``. The choice matters: for some functions one of them does a thousand times as
+much work as the other. This page shows where that comes from.
 """
 
 # %%
@@ -45,18 +43,20 @@ table
 #    and for the samples of a batch we need that (:ref:`one-jacobian-per-sample`). So we
 #    call ``jacrev`` and ``jacfwd`` from here on.
 #
-# A walk back for each row
-# ------------------------
+# A pull for each row
+# -------------------
 #
-# How does ``jacrev`` compute the table? A single row takes one walk back, a call of
-# ``backward``, with a 1 for that output in ``v`` and 0 for the others. Can one walk bring
-# both rows? ``torch.autograd.grad`` takes not only one output, but also a *list* of
-# outputs.
+# How does ``jacrev`` compute the table? ``backward`` carries a ``v``, with a price for each
+# output, back through the whole function to the inputs, and brings ``v @ J``, the
+# :term:`vector-Jacobian product`. We call one such walk back a **pull**. With a 1 for one
+# output in ``v``, and 0 for the others, a pull brings one row. Can a single pull bring both
+# rows? ``torch.autograd.grad``, which pulls as well, takes not only one output, but also a
+# *list* of outputs.
 #
 # .. predict::
 #    :for: what it returns
-#    :wrong: both rows: These are the two rows apart. A walk back adds up whatever arrives
-#          at the stoves.;
+#    :wrong: both rows: These are the two rows apart. A pull adds up whatever arrives at the
+#          stoves.;
 #       row of the heat: This is the row of the heat alone. Both outputs were in the list.;
 #       row of the fuel: This is the row of the fuel alone. Both outputs were in the list.;
 #       our prices: This is for our prices, 10 and −1. Without a v, each output in the list
@@ -72,15 +72,12 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 
 # %%
 # It is a single row, and neither that of the heat nor that of the fuel. 3, 5 and 7 are the
-# *sums* of the two rows. A walk back adds up everything that arrives at the stoves. It does
-# not matter how many outputs it started from. And without a ``v``, each output in the list
+# *sums* of the two rows. A pull adds up everything that arrives at the stoves. It does not
+# matter how many outputs it started from. And without a ``v``, each output in the list
 # counts 1.
 #
-# So two separate rows take two walks back. From here on we count these walks, because they
-# are what a Jacobian costs. We call one of them a **pull**: it carries a ``v``, with a
-# price for each output, back through the whole function to the inputs, and returns
-# ``v @ J``, the :term:`vector-Jacobian product`. A loop with a pull for each row of
-# ``torch.eye(2)`` builds the table:
+# So two separate rows take two pulls. From here on we count pulls, because they are what a
+# Jacobian costs. A loop with a pull for each row of ``torch.eye(2)`` builds the table:
 
 y = house(leaf)
 rows = []
@@ -129,8 +126,8 @@ print("as jacfwd says: ", torch.allclose(by_turning, by_jacfwd, atol=0.01))
 # through the whole function is a **push**, and what arrives is ``J @ u``, the
 # :term:`Jacobian-vector product`. The next page does one by hand.
 #
-# The picture shows a smaller system, with 3 dials and 12 rooms. Each stripe of the table
-# is one product, of ``J`` with a ``v`` at the left and with a ``u`` at the right:
+# The picture shows a smaller system, with 3 dials and 12 rooms. In *reverse*, a stripe of
+# the table is a row, and each takes a pull. In *forward*, it is a column, and takes a push:
 
 import pullback
 
@@ -142,7 +139,8 @@ pullback.draw.cost((12, 3))
 #
 # ``jacrev`` builds the table from a pull for each row, and ``jacfwd`` from a push for each
 # column. So count the rows and the columns. If there are fewer rows, call ``jacrev``. If
-# there are fewer columns, call ``jacfwd``.
+# there are fewer columns, call ``jacfwd``. Where ``f`` has no kink, both return the same
+# table, except for some operations, and the last box above "Remember" is about those.
 #
 # For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with
 # 10 pulls instead of 784 pushes. For the heating it is ``jacfwd``, with 3 pushes instead

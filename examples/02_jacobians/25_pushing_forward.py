@@ -8,9 +8,8 @@ You have decided how to move the inputs, and want to know what the outputs will 
 turn the first stove up and the third stove down at the same time, what do heat and fuel
 do? ``torch.func.jvp(f, (x,), (u,))`` answers this, for any plan ``u`` that says how fast
 each input moves. It computes ``J @ u``, the :term:`Jacobian-vector product`, without the
-:term:`Jacobian` ``J``, our table of rates. It goes forward, from the inputs to the
-outputs, and so we call it a **push**. ``backward`` computes ``v @ J``, and goes the other
-way.
+:term:`Jacobian` ``J``. It goes forward, from the inputs to the outputs, and so it is a
+**push**. A pull, such as ``backward``, goes the other way and computes ``v @ J``.
 """
 
 # %%
@@ -75,19 +74,18 @@ print("their rates:  ", pushed)
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the forward
 # pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
 # A push goes along with the forward pass, so a value can be forgotten after the last step
-# that uses it. A walk back comes afterward and needs values from the forward pass, so
-# these have to be kept.
+# that uses it. A pull comes afterward and needs values from the forward pass, so these have
+# to be kept.
 #
 # Push and pull
 # -------------
 #
-# In terms of the table, each *column* was multiplied by the speed of its input, and the
-# columns were added up. This is :math:`Ju`, in code ``J @ u``. A pull, the
-# :term:`vector-Jacobian product`, takes ``v``, a price for each output, back to the
-# inputs. Each *row* is multiplied by the price of its output, and this is ``v @ J``. The
-# shapes tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks like
-# ``y``. In the picture ``u`` lies above the columns that it multiplies, and their sum
-# stands at the right:
+# A push multiplies each *column* of the table by the speed of its input, and adds the
+# columns up. This is :math:`Ju`, in code ``J @ u``. A pull, the
+# :term:`vector-Jacobian product`, multiplies each *row* by the price of its output, and
+# adds the rows up. This is ``v @ J``. The shapes tell you which one you have: ``u`` looks
+# like ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns
+# that it multiplies, and their sum stands at the right:
 
 import pullback
 
@@ -117,33 +115,54 @@ except RuntimeError as error:
 # One number, two ways to it
 # --------------------------
 #
-# What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push the
-# plan forward and then apply the prices. Or we can pull the prices back and then apply the
-# plan. For that we take ``torch.func.vjp``. It runs the house and returns two things, the
-# value and a function, ``pull``. Call ``pull`` with any ``v``, and it pulls this ``v``
-# back. What it returns is a tuple, with a result for each argument of the house. There is
-# only one, ``x``, so we unpack it with a comma:
+# What does a plan *earn*, if a unit of heat is worth 10 and a unit of fuel costs 1? We can
+# push the plan forward and then apply the prices. Or we can pull the prices ``[10, -1]``
+# back, which says what each stove earns, and then apply the plan.
+#
+# .. predict::
+#    :value: 1
+#    :for: the rate at which the plan earns
+#    :wrong: fuel as a gain: Here the fuel counts as a gain. It is a cost.;
+#       first stove: This is what the first stove earns. The second one moves, too.;
+#       second up: Here the second stove goes up. It goes down.;
+#       same speed: Here the second stove goes down as fast as the first one goes up. It is
+#          twice as fast.;
+#       heat alone: This is the heat alone. The plan changes the fuel, too.;
+#       no prices: Here the rates of heat and fuel are added without their prices.;
+#       a gain: The plan loses. The second stove takes away more than the first one earns.
+#
+#    Take another plan, ``[1, -2, 0]``: the first stove goes up, and the second goes down
+#    twice as fast. At which rate does it earn? The table is ``[[1, 1, 1], [2, 4, 6]]``. Go
+#    one of the two ways.
 
-v = torch.tensor([10.0, -1.0])
+plan, v = torch.tensor([1.0, -2.0, 0.0]), torch.tensor([10.0, -1.0])
+value, changes = torch.func.jvp(house, (x,), (plan,))
 value, pull = torch.func.vjp(house, x)
-(pulled,) = pull(v)
-print("push, then prices:", v @ pushed)
-print("pull, then plan:  ", pulled @ u)
+(stoves,) = pull(v)
+print("push, then prices:", v @ changes)
+print("pull, then plan:  ", stoves @ plan)
 
 # %%
-# It earns 4 either way. In the first line, heat changes at a rate of 0 and fuel at a rate
-# of −4, which is worth :math:`10\cdot0+(-1)\cdot(-4)`. In the second line, the stoves earn
-# ``[8, 6, 4]``, and the plan gives :math:`8-4`. Both are the same product of three things,
-# grouped in two ways:
+# It loses 4 either way. Forward, heat changes at a rate of −1 and fuel at a rate of −6,
+# which is worth :math:`10\cdot(-1)+(-1)\cdot(-6)`. Back, the stoves earn ``[8, 6, 4]``, and
+# the plan gives :math:`1\cdot8-2\cdot6`. The two ways add up the same products, *price ×
+# rate × speed*, for each output and each stove. They differ in the order of adding, and
+# that does not matter. So the brackets may be moved:
 #
 # .. math::
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# The equation is also useful as a test, for example if somebody has written a ``backward``
-# by hand. :math:`Ju` can be had without any derivative: move the inputs a little along
-# ``u``, and see how fast the outputs change. Then ``v @ (J @ u)`` must be equal to
-# ``(v @ J) @ u``, where the ``backward`` has given ``v @ J`` (:ref:`dot-product-test`).
+# In the code, ``torch.func.vjp`` runs the house and returns two things, the value and a
+# function, ``pull``, which pulls back any ``v``. What ``pull`` returns is a tuple, with a
+# result for each argument of the house. There is only one, ``x``, so we unpack it with a
+# comma.
+#
+# The equation is also a test for a pull that may be wrong, for example if you write an
+# operation of your own with its ``backward``. :math:`Ju` can be had without any derivative:
+# move the inputs a little along ``u``, and see how fast the outputs change. Then
+# ``v @ (J @ u)`` must be equal to ``(v @ J) @ u``, where the ``backward`` has given
+# ``v @ J`` (:ref:`dot-product-test`).
 #
 # One knob, and all that it moves
 # -------------------------------
@@ -188,9 +207,9 @@ pull(torch.ones(3))[0]
 # ---------------------------
 #
 # Here is where people use a push: a simulation has one knob and many outputs. In the
-# evening the heating is switched off. It is 20 degrees inside and 0 outside, and in every
-# hour the house loses a part of its warmth. How large this part is depends on the
-# insulation:
+# evening the heating is switched off. It is 20 degrees inside and 0 outside. In every hour
+# the house loses a part of its warmth, and the better the insulation, the smaller this part
+# is. With an insulation of 5.5, which we take, it is the temperature divided by 5.5:
 
 
 def night(insulation):
@@ -291,7 +310,13 @@ point, h = x.double(), 0.01
 nudged = (house(point + h * u) - house(point - h * u)) / (2 * h)
 torch.testing.assert_close(nudged, pushed.double())
 assert torch.equal(pushed, J @ u)
-assert torch.equal(v @ pushed, pulled @ u)
+assert torch.equal(v @ pushed, stoves @ u)
+assert torch.equal(stoves, torch.tensor([8.0, 6.0, 4.0]))
+assert changes.tolist() == [-1, -6]
+assert v @ changes == stoves @ plan == -4
+products = v[:, None] * J * plan  # for each output and each stove
+assert torch.equal(products.sum(1), v * changes)
+assert torch.equal(products.sum(0), stoves * plan)
 assert (J @ torch.tensor([1.0, 1.0, -2.0])).tolist() == [0, -6]
 
 torch.manual_seed(0)  # any numbers will do; the same ones in every run
@@ -329,6 +354,13 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "third stove": J @ torch.tensor([0.0, 0.0, -1.0]),
     "squares": torch.stack([u.sum(), x**2 @ u]),
     "fuel up": J @ u * torch.tensor([1.0, -1.0]),
+    "fuel as a gain": v.abs() @ changes,
+    "first stove": stoves[0],
+    "second up": stoves @ plan.abs(),
+    "same speed": stoves @ plan.sign(),
+    "heat alone": v[0] * changes[0],
+    "no prices": changes.sum(),
+    "a gain": -(stoves @ plan),
     "three slopes": reaction,
     "mean": reaction.mean(),
     "product": reaction.prod(),
