@@ -2,10 +2,13 @@
 
 import re
 import subprocess
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
 from executed import EXAMPLES, NOTEBOOKS, ROOT, name_of
+from forks import run_code
+from sites import conf, write
 
 import one_page
 from one_page import checks, chosen
@@ -31,11 +34,11 @@ def test_a_name_of_several_pages_lists_them():
 
 def test_an_example_is_linted_and_held_to_form_and_record():
     page = next((ROOT / "examples").glob("*/[0-9]*.py"))
-    ruff, layout, tests = checks(page, ["--force-regen"])
+    ruff, layout, tests = checks(page, ["--regen-all"])
     name = page.relative_to(ROOT).as_posix()
     assert ruff == ["ruff", "check", name]
     assert layout == ["ruff", "format", "--check", name]
-    assert {"--force-regen", "tests/test_records.py", "tests/test_examples.py"} < {*tests}
+    assert {"--regen-all", "tests/test_records.py", "tests/test_examples.py"} < {*tests}
     assert tests[-2:] == ["-k", name]
 
 
@@ -65,5 +68,35 @@ def test_a_message_that_no_test_is_about_is_a_failure(name, failed, monkeypatch)
     none = SimpleNamespace(returncode=one_page.NOTHING_RAN)
     monkeypatch.setattr(one_page.pages, "main", lambda part: 0)
     monkeypatch.setattr(one_page.subprocess, "run", lambda *given, **options: none)
-    monkeypatch.setattr(one_page, "render", lambda source: source)
+    monkeypatch.setattr(one_page, "render", lambda source: (source, 0))
     assert (one_page.main(name) > 0) == failed
+
+
+RENDERED = """
+    from pathlib import Path
+
+    import one_page
+
+    one_page.ROOT = Path({folder!r})
+    one_page.DOCS = one_page.ROOT / "docs"
+    one_page.BUILT = one_page.DOCS / "_build"
+    for _ in range(2):
+        place, warned = one_page.render(one_page.DOCS / "asks.md")
+        print(place.exists(), warned)
+    """
+
+
+def test_what_sphinx_warns_of_is_a_failure_each_time(tmp_path):
+    page = "# Asks\n\n:::{predict}\nWhat is printed?\n:::\n\nNothing is.\n"
+    extensions = ["asking", "execution", "myst_nb", "sphinx_gallery.gen_gallery"]
+    files = {
+        "docs/conf.py": conf(*extensions, myst_enable_extensions=["colon_fence"]),
+        "docs/asks.md": page,
+        "docs/index.md": "# Home\n",
+        "examples/GALLERY_HEADER.rst": "Examples\n========\n",
+        "src/tiny/__init__.py": "",
+    }
+    write(tmp_path, files)
+    ran = run_code(dedent(RENDERED).format(folder=str(tmp_path)))
+    assert ran.stdout.splitlines() == ["True 1", "True 1"], ran.stderr
+    assert ran.stderr.count("asks.md:3: WARNING") == 2

@@ -31,9 +31,9 @@ def said_by(file):
 def test_what_is_known_of_each_page_is_what_it_says(pytestconfig):
     said = json.dumps([said_by(file) for file in sorted(FIX.glob("*.md"))], indent=1,
                       ensure_ascii=False)  # fmt: skip
-    if pytestconfig.getoption("--force-regen"):
+    if pytestconfig.getoption("--regen-all"):
         _symptoms.FILE.write_text(f"{said}\n", "utf-8")
-    assert _symptoms.FILE.read_text("utf-8") == f"{said}\n", "renew it: --force-regen"
+    assert _symptoms.FILE.read_text("utf-8") == f"{said}\n", "renew it: --regen-all"
 
 
 @pytest.mark.parametrize(

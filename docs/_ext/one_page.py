@@ -98,8 +98,11 @@ def write_message(anchor: str) -> Path:
     return page
 
 
-def render(source: Path) -> Path:
-    """Build a page; return where it is."""
+def render(source: Path) -> tuple[Path, int]:
+    """Build a page; return where it is, and whether Sphinx has warned of anything.
+
+    The page is read anew, as Sphinx warns of what is wrong with one when it reads it.
+    """
     name = pages.Page(ROOT, source.relative_to(ROOT).as_posix()).docname
     whole = (BUILT / "html" / "index.html").exists()
     built = BUILT if whole else BUILT / "alone"
@@ -120,10 +123,12 @@ def render(source: Path) -> Path:
         "html",
         settings,
         status=None,
+        warningiserror=True,
         parallel=os.cpu_count() or 1,
     )
+    app.connect("env-get-outdated", lambda *given: [name])
     app.build()
-    return built / "html" / f"{name}.html"
+    return built / "html" / f"{name}.html", app.statuscode
 
 
 def main(name: str, *options: str) -> int:
@@ -140,8 +145,11 @@ def main(name: str, *options: str) -> int:
     if failed and isinstance(source, str):
         return failed
     page = write_message(source) if isinstance(source, str) else source
-    print(f"\nlook at {render(page)}", flush=True)
-    return failed
+    place, warned = render(page)
+    if warned:
+        print("Sphinx has warned, and the build of the site takes that for an error")
+    print(f"\nlook at {place}", flush=True)
+    return failed + warned
 
 
 if __name__ == "__main__":
