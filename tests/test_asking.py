@@ -722,10 +722,11 @@ def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path):
         assert said in found
 
 
-def test_a_page_built_by_itself_says_what_cannot_be_read(tmp_path):
-    """``execution_pages`` is a path then; the others may lack their outputs."""
+@pytest.mark.parametrize("part", ["docs/chosen.rst", "chose"])
+def test_a_page_that_is_chosen_says_what_cannot_be_read(part, tmp_path):
+    """``execution_pages`` is a part of its path; the others may lack their outputs."""
     site = Site(tmp_path)
-    chosen = '\nexecution_pages = "docs/chosen.rst"\n'
+    chosen = f"\nexecution_pages = {part!r}\n"
     value = """
 def setup(app):
     app.add_config_value("execution_pages", "all", "")
