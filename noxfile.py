@@ -104,7 +104,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def doctest(session: nox.Session) -> None:
-    """Hold every printed output to its record (-- --force-regen renews the record)."""
+    """Hold every printed output to its record (-- --regen-all renews the record)."""
     install(session, "tests")
     session.run("python", "docs/_ext/pages.py")  # executes what the build has not
     session.run("pytest", *BY_FILE, *PRINTED, *session.posargs, env=ONE_THREAD)
@@ -130,7 +130,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def page(session: nox.Session) -> None:
-    """Execute, check and render one page (-- 30_one_component, --force-regen)."""
+    """Execute, check and render one page (-- 30_one_component, --regen-all)."""
     install(session, "tests")
     session.install("-c", str(PINS), "ruff")
     session.run("python", "docs/_ext/one_page.py", *session.posargs, env=ONE_THREAD)

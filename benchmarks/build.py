@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs/_ext"))
 from sites import ROOT, copy_sources
 
 RESULTS = ROOT / "benchmarks" / "results" / "build.json"

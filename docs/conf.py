@@ -127,8 +127,8 @@ intersphinx_mapping = {
 # -- HTML ------------------------------------------------------------------------------
 
 html_theme = "furo"
-# Where the site is served, and the repository, whose issues are how to reach the project:
-# as the host says it, else nowhere. Pages then name no address and offer no link to it.
+# Where the site is served, and the repository, whose issues are how to reach the project.
+# If the host does not say, pages name no address and offer no link to it.
 site_url = os.environ.get("SITE_URL", "").rstrip("/")
 html_baseurl = site_url and f"{site_url}/"
 repository = os.environ.get("REPOSITORY_URL", "").removesuffix(".git")

@@ -3,12 +3,15 @@
 import contextlib
 import functools
 import http.server
+import os
 import shutil
 import threading
 
 import pytest
 from bs4 import BeautifulSoup
 from executed import ROOT
+
+from pages import sources
 
 SITE = ROOT / "docs" / "_build" / "html"
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html")) or [
@@ -18,10 +21,22 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DESKTOP = {"width": 1280, "height": 800}
 CHAPTER = "auto_examples/01_gradient_argument/"
 
-needs_site = pytest.mark.skipif(
-    not (SITE / "index.html").exists(), reason="no built site: run `nox -s docs`"
-)
+needs_site = pytest.mark.usefixtures("site_of_these_sources")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+if CHROMIUM is None and os.environ.get("CI"):
+    raise RuntimeError("Chromium is not installed; where CI is set, no test may do without")
+
+
+def look_at_site(site=SITE, root=ROOT):
+    """Skip where no site has been built; fail where it was built from other sources."""
+    if not (site / "index.html").exists():
+        pytest.skip("no built site: run `nox -s docs`")
+    record = site.with_name("built.txt")
+    if not record.exists() or record.read_text() != sources(root):
+        pytest.fail(
+            "the site is that of other sources, or lacks outputs: run `nox -s docs`",
+            pytrace=False,
+        )
 
 
 def article(path):

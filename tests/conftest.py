@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from built import launched, served
+from built import launched, look_at_site, served
 from sweeps import (  # noqa: F401
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -30,6 +30,11 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="session")
+def site_of_these_sources():
+    look_at_site()
 
 
 @pytest.fixture(scope="session")

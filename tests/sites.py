@@ -11,9 +11,10 @@ from textwrap import dedent
 
 from forks import run_module
 
+from pages import SKIPPED, SOURCES
+
 ROOT = Path(__file__).parents[1]
 OF_A_START = {"PYTHONHASHSEED", "LC_ALL"}  # what no process that is forked takes up
-GENERATED = ("_build", "auto_examples", "errors", "generated")
 GALLERY = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
@@ -26,11 +27,12 @@ GALLERY = {
 
 def copy_sources(folder):
     """Copy all that the site is built from, and nothing that a build made."""
-    ignore = shutil.ignore_patterns(*GENERATED, "__pycache__")
-    for part in ("benchmarks", "docs", "examples", "src"):
-        shutil.copytree(ROOT / part, folder / part, ignore=ignore)
-    for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
-        shutil.copy(ROOT / part, folder)
+    ignore = shutil.ignore_patterns(*SKIPPED, "__pycache__")
+    for part in SOURCES:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=ignore)
+        else:
+            shutil.copy(ROOT / part, folder)
 
 
 def write(folder, files):

@@ -29,9 +29,9 @@ import hypothesis
 import pytest
 from executed import ROOT
 
+import pages
+
 LATEST = 10
-SOURCES = ("benchmarks", "docs", "examples", "src", "tests")
-GENERATED = {"_build", "auto_examples", "errors", "generated", "__pycache__"}
 
 for name in ("repeatable", "every"):  # on a busy machine a deadline fails by chance
     hypothesis.settings.register_profile(
@@ -163,10 +163,7 @@ def file_of(case):
 @functools.cache
 def sources():
     """Return a digest of all that is written by hand."""
-    found = (file for part in SOURCES for file in sorted((ROOT / part).rglob("*")))
-    names = {file: file.relative_to(ROOT) for file in found if file.is_file()}
-    kept = {file: name for file, name in names.items() if not GENERATED & {*name.parts}}
-    return digest(*(f"{name.as_posix()} {of(file)}" for file, name in kept.items()))
+    return pages.sources(ROOT, ("benchmarks", "docs", "examples", "src", "tests"))
 
 
 @functools.cache

@@ -4,8 +4,6 @@ import gzip
 import json
 import random
 import re
-import shutil
-import subprocess
 from textwrap import dedent
 from types import SimpleNamespace
 
@@ -15,6 +13,7 @@ from bs4 import BeautifulSoup
 from built import SITE, article, needs_chromium, needs_site
 from docutils import nodes
 from executed import ROOT
+from py_mini_racer import MiniRacer
 from sites import Site, conf, write
 
 import asking
@@ -25,7 +24,6 @@ from wheel import boxes_as_markdown
 
 SCRIPT = ROOT / "docs" / "_static" / "asking.js"
 TYPED = SCRIPT.with_name("typed.js")  # which that one loads
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node")
 
 
 @pytest.mark.parametrize(
@@ -70,18 +68,12 @@ def test_exact_numbers_are_exact_and_rounded_ones_not(written, least, most):
     assert least <= slack(written) <= most
 
 
-def in_node(cases):
+def verdicts(cases):
     """Return what the script says to each (typed, asks), or (typed, asks, label)."""
-    code = (
-        f"const {{verdict}} = require({json.dumps(str(TYPED))});"
-        "const cases = JSON.parse(require('fs').readFileSync(0));"
-        "console.log(JSON.stringify(cases.map((one) => verdict(...one))));"
-    )
-    told = subprocess.run(
-        ["node", "-e", code], input=json.dumps(cases), capture_output=True, text=True
-    )
-    assert not told.returncode, told.stderr
-    return json.loads(told.stdout)
+    with MiniRacer() as racer:
+        racer.eval(f"const module = {{}};\n{TYPED.read_text(encoding='utf-8')}")
+        each = f"{json.dumps(cases)}.map((one) => module.exports.verdict(...one))"
+        return json.loads(racer.eval(f"JSON.stringify({each})"))
 
 
 def asks(kind, shape, numbers, text="shown", **more):
@@ -199,10 +191,9 @@ LABELLED = [
 ]
 
 
-@needs_node
 def test_every_way_of_writing_a_right_answer():
     cases = [(expected, typed, "") for expected, typed in RIGHT] + LABELLED
-    told = in_node([[typed, expected, label] for expected, typed, label in cases])
+    told = verdicts([[typed, expected, label] for expected, typed, label in cases])
     wrong = [
         (t, said)
         for (_, t, _), said in zip(cases, told, strict=True)
@@ -297,9 +288,8 @@ WRONG = [
 ]
 
 
-@needs_node
 def test_what_is_said_to_a_wrong_answer():
-    told = in_node([[typed, expected] for expected, typed, _ in WRONG])
+    told = verdicts([[typed, expected] for expected, typed, _ in WRONG])
     said = [
         (t, s)
         for (_, t, begins), s in zip(WRONG, told, strict=True)
@@ -341,15 +331,13 @@ KNOWN = [
 ]
 
 
-@needs_node
 @pytest.mark.parametrize("typed", ["2", "5", "100", "seven", "99999"])
 def test_a_number_of_millions_may_be_small(typed):
     """It is a few millions, and not next to none."""
-    (said,) = in_node([[typed, NONE_OF_THEM, "kept, in millions"]])
+    (said,) = verdicts([[typed, NONE_OF_THEM, "kept, in millions"]])
     assert said.startswith("Not so. The answer is")
 
 
-@needs_node
 def test_a_wrong_guess_that_is_known_is_told_what_it_is():
     heat = {"wrong": [{"shape": [2], "numbers": [1, 0], "said": "Heat."}]}
     cases = [
@@ -360,7 +348,7 @@ def test_a_wrong_guess_that_is_known_is_told_what_it_is():
         ]
         for asks, typed, _ in KNOWN
     ]
-    told = in_node(cases)
+    told = verdicts(cases)
     said = [
         (t, s)
         for (_, t, begins), s in zip(KNOWN, told, strict=True)
@@ -389,7 +377,6 @@ def written(rng, numbers):
     return rng.choice(around).format(text)
 
 
-@needs_node
 def test_no_wrong_guess_is_told_right():
     """And every right one is, however it is written."""
     rng = random.Random(0)
@@ -410,7 +397,7 @@ def test_no_wrong_guess_is_told_right():
         cases.append([written(rng, guess), asks("value", shape, answer)])
         one = len(guess) == 1 and {*answer} == {*guess}  # it stands for all
         right.append(guess == answer or one)
-    told = in_node(cases)
+    told = verdicts(cases)
     wrong = [
         (text, asked["numbers"], said)
         for (text, asked), said, is_right in zip(cases, told, right, strict=True)
@@ -446,7 +433,6 @@ def typed_for(guess, kind):
     return str(in_lists(guess["numbers"], guess["shape"]))
 
 
-@needs_node
 @needs_site
 @pytest.mark.parametrize("chapter", ["01_gradient_argument", "02_jacobians"])
 def test_every_question_of_the_course_knows_wrong_guesses(chapter):
@@ -477,7 +463,9 @@ def test_every_question_of_the_course_knows_wrong_guesses(chapter):
     assert len(cases) > 500
     wrong = [
         (typed, label, said)
-        for (typed, _, label), said, told in zip(cases, in_node(cases), begins, strict=True)
+        for (typed, _, label), said, told in zip(
+            cases, verdicts(cases), begins, strict=True
+        )
         if (told or "") not in said or said.startswith("Right")
     ]
     assert wrong == []
@@ -734,10 +722,11 @@ def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path):
         assert said in found
 
 
-def test_a_page_built_by_itself_says_what_cannot_be_read(tmp_path):
-    """``execution_pages`` is a path then; the others may lack their outputs."""
+@pytest.mark.parametrize("part", ["docs/chosen.rst", "chose"])
+def test_a_page_that_is_chosen_says_what_cannot_be_read(part, tmp_path):
+    """``execution_pages`` is a part of its path; the others may lack their outputs."""
     site = Site(tmp_path)
-    chosen = '\nexecution_pages = "docs/chosen.rst"\n'
+    chosen = f"\nexecution_pages = {part!r}\n"
     value = """
 def setup(app):
     app.add_config_value("execution_pages", "all", "")
@@ -1118,8 +1107,12 @@ def test_who_comes_by_a_link_to_a_part_reads_it(veiled, hash, left):
 @needs_chromium
 def test_a_link_and_a_search_on_the_page_uncover(veiled):
     page = veiled()
-    page.evaluate("location.hash = 'second'")
-    page.wait_for_timeout(50)
+    page.evaluate(
+        """() => new Promise((done) => {
+          addEventListener("hashchange", () => done(), { once: true });
+          location.hash = "second";
+        })"""
+    )
     assert covers(page) == EVERY, "its heading is not what was covered"
     page.evaluate("location.hash = 'reason'")
     page.wait_for_function("document.querySelectorAll('.veil > [hidden]').length === 4")

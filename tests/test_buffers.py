@@ -261,4 +261,4 @@ def test_a_compiled_module_says_that_its_statistics_moved(way):
 @pytest.mark.filterwarnings("error:f calls a compiled module")
 def test_a_compiled_module_without_statistics_says_nothing():
     compiled = torch.compile(network().eval(), backend="eager")
-    pullback.jacobian(lambda x: compiled(x), X)
+    pullback.jacobian(lambda x: compiled(x), X)  # a warning would be an error

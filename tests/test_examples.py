@@ -7,6 +7,7 @@ import pytest
 from executed import EXAMPLES, name_of
 
 from doors import split_code_and_text_blocks
+from wheel import WORDINGS
 
 BELITTLES = "a word that belittles"
 FORBIDDEN = {
@@ -67,9 +68,7 @@ def test_avoids_what_others_copy(page):
     avoided = FORBIDDEN.keys() - WARNS_OF.get(label_of(page), set())
     for kind, content, *_ in split_code_and_text_blocks(page)[1]:
         if kind == "text":  # a page may name what it warns of, and be asked for it
-            content = re.sub(
-                r"``.*?``|^\.\. (?:asked|words):.*", "", content, flags=re.S | re.M
-            )
+            content = re.sub(r"``.*?``", "", WORDINGS.sub("", content), flags=re.S)
         for idiom in avoided - ({BELITTLES} if kind == "code" else set()):
             assert not re.search(FORBIDDEN[idiom], content), f"{idiom}: {content}"
 

@@ -8,8 +8,7 @@ import re
 import pytest
 from sites import Site, build_apart, conf, differing, write
 
-from execution import is_chosen
-from pages import Store, find
+from pages import Store, find, is_chosen, sources
 
 A, B = "examples/one/uses_a.py", "examples/one/uses_b.py"
 NONE, NOTEBOOK = "examples/two/uses_none.py", "docs/notebook.md"
@@ -222,9 +221,12 @@ def test_prose_is_shown_without_a_run(built):
 
 def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
     built.edit("src/tiny/_a.py", "number", "figure")
+    record = built.html.with_name("built.txt")
     assert built.build("-D", "execution_pages=") == set()
+    assert record.read_text() == ""
     assert "number" not in built.page(A)
     assert built.build("-D", "execution_pages=uses_a") == {A}
+    assert record.read_text() == ""
     assert "figure" in built.page(A)
     assert "figure" not in built.page(B)
     assert (
@@ -233,6 +235,7 @@ def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
     )
     assert "number" not in built.page(NOTEBOOK)
     assert built.build() == {B, NOTEBOOK}
+    assert record.read_text() == sources(built.folder)
     assert "figure" in built.page(NOTEBOOK)
 
 

@@ -209,7 +209,7 @@ def test_what_the_graph_shows_elsewhere():
 
 
 def test_under_a_profiler():
-    """Which knows of calls in a way of its own; then variables have no names."""
+    """Which knows of calls in its own way; then variables have no names."""
     with cProfile.Profile() as profile:
         shown = pullback.live(house, X, V, graph=True)
     assert shown.result.tolist() == [12.0, 14.0, 16.0]

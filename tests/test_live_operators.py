@@ -85,7 +85,7 @@ def test_torch_samples(file_regression, request):
     A run asks for a quarter of it, by lot; a full run for all, as one that renews it does.
     """
     asked = operations()
-    every = any(map(request.config.getoption, ("--every-case", "--force-regen")))
+    every = any(map(request.config.getoption, ("--every-case", "--regen-all")))
     if not every:
         asked = {name: asked[name] for name in quarter(asked)}
     found = {}
@@ -146,7 +146,7 @@ def written(found):
 def test_operators_of_an_example(source, request):
     """Each is computed as torch does, or refused; the record is the table of both.
 
-    With ``--force-regen`` what is new goes into the table.
+    With ``--regen-all`` what is new goes into the table.
     """
     if source.stem in COMPILES:
         pytest.skip("compiles functions")
@@ -161,7 +161,7 @@ def test_operators_of_an_example(source, request):
     found = {name: set(outcomes) for name, outcomes in json.loads(ran.stdout).items()}
     known = table()
     new = {name: of_one - known.get(name, set()) for name, of_one in found.items()}
-    if request.config.getoption("--force-regen"):
+    if request.config.getoption("--regen-all"):
         for name, of_one in new.items():
             known.setdefault(name, set()).update(of_one)
         TABLE.write_text(written(known))

@@ -230,11 +230,12 @@ def test_control_flow_is_refused_and_not_halved(loop):
     def f(x):
         return loop(x).sum() + (x**3).sum()
 
+    x = X.clone().requires_grad_()
     try:
-        slope = pullback.jacobian(f, X)
+        torch.autograd.grad(f(x), x)
     except (ImportError, RuntimeError, NotImplementedError) as error:
         pytest.skip(f"this release has no derivative of {name}: {error}")
-    close(slope, by_differences(f, X), rtol=1e-6, atol=1e-6)
+    close(pullback.jacobian(f, X), by_differences(f, X), rtol=1e-6, atol=1e-6)
     for ask in (pullback.hessian, pullback.hessian_operator):
         with pytest.raises(RuntimeError, match=f"the backward of {name}"):
             ask(f, X)

@@ -2,10 +2,13 @@
 
 import re
 import subprocess
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
 from executed import EXAMPLES, NOTEBOOKS, ROOT, name_of
+from forks import run_code
+from sites import conf, write
 
 import one_page
 from one_page import checks, chosen
@@ -31,12 +34,33 @@ def test_a_name_of_several_pages_lists_them():
 
 def test_an_example_is_linted_and_held_to_form_and_record():
     page = next((ROOT / "examples").glob("*/[0-9]*.py"))
-    ruff, layout, tests = checks(page, ["--force-regen"])
+    ruff, layout, tests = checks(page, ["--regen-all"])
     name = page.relative_to(ROOT).as_posix()
     assert ruff == ["ruff", "check", name]
     assert layout == ["ruff", "format", "--check", name]
-    assert {"--force-regen", "tests/test_records.py", "tests/test_examples.py"} < {*tests}
-    assert tests[-2:] == ["-k", name]
+    assert {"--regen-all", "tests/test_records.py", "tests/test_examples.py"} < {*tests}
+    record = name.replace("/", "-").removesuffix(".py")
+    assert tests[-1].startswith(f"{name} or [{record}] or ")
+
+
+@pytest.mark.parametrize(
+    ("page", "about"),
+    [
+        (
+            "examples/01_gradient_argument/30_shapes.py",
+            {"also_asked", "examples", "live_pages", "noise", "records", "terms"},
+        ),
+        ("docs/answers/none.md", {"answers", "noise", "records"}),
+        ("docs/fix/none.md", {"noise", "records", "symptoms"}),
+        ("docs/corrections_tutorials.md", {"corrections", "noise", "records"}),
+        ("docs/glossary.md", {"glossary"}),
+    ],
+)
+def test_the_tests_of_a_page_are_those_that_name_it(page, about):
+    *_, command = checks(ROOT / page, ["--collect-only"])
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = {*re.findall(r"^tests/test_(\w+)\.py::", ran.stdout, re.M)}
+    assert found == about | {"bibliography", "source_map"}, ran.stdout
 
 
 def test_a_message_is_held_to_its_tests():
@@ -60,10 +84,42 @@ def test_a_message_is_what_these_tests_are_about():
         assert {file for file, its in found if its == anchor} == where
 
 
-@pytest.mark.parametrize(("name", "failed"), [("leaf-inplace", 1), ("what-v-is", 0)])
-def test_a_message_that_no_test_is_about_is_a_failure(name, failed, monkeypatch):
-    none = SimpleNamespace(returncode=one_page.NOTHING_RAN)
+def test_a_message_that_no_test_is_about_is_a_failure(monkeypatch):
+    none = SimpleNamespace(returncode=pytest.ExitCode.NO_TESTS_COLLECTED)
     monkeypatch.setattr(one_page.pages, "main", lambda part: 0)
     monkeypatch.setattr(one_page.subprocess, "run", lambda *given, **options: none)
-    monkeypatch.setattr(one_page, "render", lambda source: source)
-    assert (one_page.main(name) > 0) == failed
+    assert one_page.main("leaf-inplace") > 0
+
+
+RENDERED = """
+    from pathlib import Path
+
+    import one_page
+
+    one_page.ROOT = Path({folder!r})
+    one_page.DOCS = one_page.ROOT / "docs"
+    one_page.BUILT = one_page.DOCS / "_build"
+    place, warned = one_page.render(one_page.DOCS / "asks.md")
+    print(place.exists(), warned)
+    """
+
+
+def test_what_sphinx_warns_of_is_a_failure_each_time(tmp_path):
+    page = "# Asks\n\n:::{predict}\nWhat is printed?\n:::\n\nNothing is.\n"
+    extensions = ["asking", "execution", "myst_nb", "sphinx_gallery.gen_gallery"]
+    files = {
+        "docs/conf.py": conf(*extensions, myst_enable_extensions=["colon_fence"]),
+        "docs/asks.md": page,
+        "docs/index.md": "# Home\n",
+        "examples/GALLERY_HEADER.rst": "Examples\n========\n",
+        "src/tiny/__init__.py": "",
+    }
+    write(tmp_path, files)
+    code = dedent(RENDERED).format(folder=str(tmp_path))
+    for _ in range(2):
+        ran = run_code(code)
+        assert ran.stdout == "True 1\n", ran.stderr
+        assert "asks.md:3: WARNING" in ran.stderr
+    write(tmp_path, {"docs/asks.md": "# Asks\n\nNothing.\n"})
+    ran = run_code(code)
+    assert ran.stdout == "True 0\n", ran.stderr

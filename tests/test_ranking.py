@@ -5,6 +5,8 @@ import re
 
 import pytest
 from built import needs_site
+from entries import ENTRIES, bare
+from executed import ROOT
 from py_mini_racer import MiniRacer
 from ranking import SCRIPTS, STATIC, engine, own_words, ranks
 from ranking import answers as answers_of_the_site
@@ -29,6 +31,17 @@ def test_a_stranger_finds_the_page():
     missed = [query for query, place in places.items() if place not in (0, 1, 2)]
     assert sum(place == 0 for place in places.values()) >= FIRST
     assert len(missed) <= len(wanted) - AMONG_THREE, missed
+
+
+@needs_site
+def test_question_that_somebody_asked_finds_its_answer():
+    """Every question of the list, in its own words, among the first three answers."""
+    lines = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8").splitlines()
+    questions = [line.split("\t")[0] for line in lines if "\t" in line]
+    assert len(questions) > 50
+    labels = {bare(said): e.label for e in ENTRIES for said in (e.heading, *e.wordings)}
+    places = ranks({question: [labels[bare(question)]] for question in questions})
+    assert {q: at for q, at in places.items() if at not in (0, 1, 2)} == {}
 
 
 @needs_site

@@ -1,6 +1,6 @@
 """Every printed output of every page is held to a reviewed record.
 
-``nox -s doctest -- --force-regen`` writes the records anew; read the diff.
+``nox -s doctest -- --regen-all`` writes the records anew; read the diff.
 """
 
 import pytest

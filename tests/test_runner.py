@@ -1,10 +1,8 @@
 """What the runner and the store of outputs do with pages, seen on a small project."""
 
-import contextlib
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -160,7 +158,7 @@ def test_a_page_that_takes_too_long_is_ended(tmp_path):
     ],
 )
 def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, limit, wrong):
-    """That would take ten minutes; without, a busy machine may take one or two."""
+    """They would be gone by then."""
     mark = tmp_path / "mark"
     code = f'''
         """Page."""
@@ -174,14 +172,10 @@ def test_nobody_waits_for_processes_that_a_page_leaves(tmp_path, then, limit, wr
             os._exit(0)
         '''
     write(tmp_path, {**PACKAGE, "examples/one/page.py": code})
-    start = time.monotonic()
     ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1, limit)
-    seconds = time.monotonic() - start
-    with contextlib.suppress(ProcessLookupError):  # it is still there, unless all waited
-        os.kill(int(mark.read_text()), signal.SIGKILL)
+    os.kill(int(mark.read_text()), signal.SIGKILL)  # it is still there
     assert wrong in result["failure"]
     assert bool(wrong) == bool(result["failure"])
-    assert seconds < 400
 
 
 def test_a_process_that_a_page_forks_does_not_answer_for_it(tmp_path):

@@ -158,7 +158,7 @@ CLOSE = """
 import json as _json, sys as _sys
 _block.__exit__(None, None, None)
 if "matplotlib.pyplot" in _sys.modules:
-    _sys.modules["matplotlib.pyplot"].close("all")  # which nobody wants drawn
+    _sys.modules["matplotlib.pyplot"].close("all")  # that no one will look at
 _found = [(finding.rule, str(finding)) for finding in _seen]
 print("\\n" + _json.dumps({"found": _found, "unseen": _seen.unseen}))
 """

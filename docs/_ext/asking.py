@@ -68,6 +68,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from folded import folded, ignore
+from pages import GALLERY, is_chosen
 from printed import Printed, values
 
 logger = logging.getLogger(__name__)
@@ -191,8 +192,10 @@ class ReadAnswers(SphinxTransform):
 
     def is_executed(self) -> bool:
         """Tell whether this page shows what it prints, as far as the build was told."""
-        part = getattr(self.config, "execution_pages", "all")
-        return part == "all" or self.env.docname.removeprefix("auto_") in part
+        name = f"docs/{self.env.doc2path(self.env.docname, base=False)}"
+        if name.startswith(f"docs/{GALLERY}/"):
+            name = f"{self.env.docname.removeprefix('auto_')}.py"
+        return is_chosen(name, getattr(self.config, "execution_pages", "all"))
 
 
 def followed(document: nodes.document) -> Iterator[tuple[asked, list[nodes.Element]]]:

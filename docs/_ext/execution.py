@@ -6,7 +6,7 @@ Sphinx reads them, and their figures before, for the thumbnails. MyST-NB finds t
 notebooks in its cache. A page that does not run as it should stops the build.
 
 ``execution_pages`` is ``all``, or a part of the names of the pages to run, or empty for
-none of them: the others show their last output where it is still true, and else none.
+none of them: the others show their last output where it is still true, otherwise none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from doors import (
     get_md5sum,
     leave_without_output,
 )
-from pages import Page, Store, executed, find
+from pages import Page, Store, executed, find, is_chosen, sources
 from runner import Result, Shown
 
 BLOCK = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES (\d+)-", re.M)
@@ -72,11 +72,13 @@ class Execution:
         shown: What each page shows, by its name in Sphinx; without the figures.
         keys: What that depends on; ``""`` where a page is left without output.
         done: What has to be written into the folder of a script when that is done.
+        built: What the site is made from, or ``""`` if pages are left without output.
     """
 
     shown: dict[str, list[Shown]]
     keys: dict[str, str]
     done: dict[Path, str]
+    built: str
 
     def run(self, app: Sphinx) -> None:
         """Run every page whose output could have changed since it ran; place the output."""
@@ -87,7 +89,11 @@ class Execution:
         delete_orphans(store.root / "examples", gallery, app)
         part = app.config.execution_pages
         stale = store.stale(executed(store.root))
-        execute(app, store, [page for page in stale if is_chosen(page.name, part)])
+        chosen = [page for page in stale if is_chosen(page.name, part)]
+        self.built = sources(store.root) if chosen == stale else ""
+        if app.builder.name == "html":
+            record(app).unlink(missing_ok=True)
+        execute(app, store, chosen)
         for page in pages:
             result = store.fresh(page)
             if page.source.suffix == ".py":
@@ -192,6 +198,8 @@ class Execution:
         """Note what has been published; delete pictures and downloads of lost pages."""
         if exception is None:
             published(app).write_text(json.dumps(self.keys))
+            if app.builder.name == "html":
+                record(app).write_text(self.built)
             gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
             kept = {image.name for image in gallery.rglob("images/*")}
             kept |= {str(name) for _, name in app.env.images.values()}
@@ -204,14 +212,14 @@ class Execution:
                     shutil.rmtree(file.parent)
 
 
-def is_chosen(name: str, part: str) -> bool:
-    """Tell whether a page is to be executed, by its name and ``execution_pages``."""
-    return part == "all" or (part != "" and part in name)
-
-
 def published(app: Sphinx) -> Path:
     """Return the file that says which output of each page was written."""
     return Path(app.doctreedir, "published.json")
+
+
+def record(app: Sphinx) -> Path:
+    """Return the file that says which sources the site is of, for its tests."""
+    return Path(app.outdir).with_name("built.txt")
 
 
 def execute(app: Sphinx, store: Store, pages: list[Page]) -> None:

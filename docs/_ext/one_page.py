@@ -28,9 +28,24 @@ from pullback._messages import messages
 
 DOCS = ROOT / "docs"
 BUILT = DOCS / "_build"
-PER_PAGE = ["test_records", "test_examples", "test_terms"]  # these go page by page
+PER_PAGE = [  # these go page by page
+    "test_also_asked",
+    "test_examples",
+    "test_live_pages",
+    "test_noise",
+    "test_records",
+    "test_terms",
+]
+OF_ALL_PAGES = ["test_bibliography", "test_source_map"]  # these compare pages, in a second
+ABOUT = {  # by how their paths begin
+    "docs/answers": "test_answers",
+    "docs/corrections": "test_corrections",
+    "docs/dictionary": "test_dictionary",
+    "docs/exercises": "test_exercises",
+    "docs/fix/": "test_symptoms",
+    "docs/glossary": "test_glossary",
+}
 PER_MESSAGE = ["test_messages", "test_recognition", "test_watch"]  # and these by anchor
-NOTHING_RAN = 5  # what pytest returns
 ALONE = [
     "ref.*",
     "toc.not_readable",
@@ -74,15 +89,15 @@ def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
         yield [*pytest, *tests, "-k", f"[{source}]"]
         return
     name = source.relative_to(ROOT).as_posix()
-    tests = [f"tests/{test}.py" for test in PER_PAGE]
     if source.suffix == ".py":
         yield ["ruff", "check", name]
         yield ["ruff", "format", "--check", name]
-    else:
-        tests.append(name)
-    yield [*pytest, *tests, "-k", name]
-    if source.parent.name == "answers":
-        yield [*pytest, "tests/test_answers.py"]
+    about = [test for path, test in ABOUT.items() if name.startswith(path)]
+    whole = [f"{test}.py" for test in (*OF_ALL_PAGES, *about)]
+    tests = [*(f"tests/{test}.py" for test in PER_PAGE), *(f"tests/{w}" for w in whole)]
+    own = [name] if source.suffix == ".md" else []  # its doctests
+    record = name.replace("/", "-").removesuffix(source.suffix)
+    yield [*pytest, *tests, *own, "-k", " or ".join([name, f"[{record}]", *whole])]
 
 
 def write_message(anchor: str) -> Path:
@@ -98,8 +113,11 @@ def write_message(anchor: str) -> Path:
     return page
 
 
-def render(source: Path) -> Path:
-    """Build a page; return where it is."""
+def render(source: Path) -> tuple[Path, int]:
+    """Build a page; return where it is, and whether Sphinx has warned of anything.
+
+    The page is read anew, as Sphinx warns of what is wrong with one when it reads it.
+    """
     name = pages.Page(ROOT, source.relative_to(ROOT).as_posix()).docname
     whole = (BUILT / "html" / "index.html").exists()
     built = BUILT if whole else BUILT / "alone"
@@ -120,10 +138,12 @@ def render(source: Path) -> Path:
         "html",
         settings,
         status=None,
+        warningiserror=True,
         parallel=os.cpu_count() or 1,
     )
+    app.connect("env-get-outdated", lambda *given: [name])
     app.build()
-    return built / "html" / f"{name}.html"
+    return built / "html" / f"{name}.html", app.statuscode
 
 
 def main(name: str, *options: str) -> int:
@@ -134,14 +154,15 @@ def main(name: str, *options: str) -> int:
         return 1
     failed = 0
     for command in checks(source, [*options]):
-        status = subprocess.run(command, cwd=ROOT).returncode
-        # a page need not be what a test is about, and a message always is
-        failed += status not in ({0} if isinstance(source, str) else {0, NOTHING_RAN})
+        failed += subprocess.run(command, cwd=ROOT).returncode != 0
     if failed and isinstance(source, str):
         return failed
     page = write_message(source) if isinstance(source, str) else source
-    print(f"\nlook at {render(page)}", flush=True)
-    return failed
+    place, warned = render(page)
+    if warned:
+        print("Sphinx has warned, and the build of the site takes that for an error")
+    print(f"\nlook at {place}", flush=True)
+    return failed + warned
 
 
 if __name__ == "__main__":

@@ -54,6 +54,15 @@ TOOLS = [RUNNER.with_name(f"{n}.py") for n in ("runner", "call_recorder", "certi
 ANSWER_PAGES = "docs/answers/"  # pages of entries that stand alone
 GALLERY = "auto_examples"  # below docs, where the gallery has its pages
 SKIPPED = {"_build", GALLERY, "errors", "generated"}  # below docs
+SOURCES = (
+    "LICENSE",
+    "README.md",
+    "benchmarks",
+    "docs",
+    "examples",
+    "pyproject.toml",
+    "src",
+)
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
 ODD_ANSWERS = "docs/_ext/odd_answers.py"
@@ -196,6 +205,11 @@ def executed(root: Path) -> Iterator[Page]:
     if (root / ODD_ANSWERS).exists():
         yield Page(root, ODD_ANSWERS)
     yield from pieces(root)
+
+
+def is_chosen(name: str, part: str) -> bool:
+    """Tell whether a page is to be executed, by its name and ``execution_pages``."""
+    return part == "all" or (part != "" and part in name)
 
 
 PIECE = re.compile(
@@ -383,6 +397,21 @@ def digest(*parts: bytes) -> str:
     return hashlib.sha256(
         b"\0".join(hashlib.sha256(part).digest() for part in parts)
     ).hexdigest()
+
+
+def sources(root: Path, parts: Iterable[str] = SOURCES) -> str:
+    """Return a digest of what the site is made from, and nothing that a build writes."""
+    files = [root / part for part in parts if (root / part).is_file()]
+    for part in parts:
+        for folder, folders, names in os.walk(root / part):
+            folders[:] = {*folders} - SKIPPED - {"__pycache__"}
+            files += [Path(folder, name) for name in names]
+    return digest(
+        *(
+            f"{file.relative_to(root).as_posix()}\n".encode() + file.read_bytes()
+            for file in sorted(files)
+        )
+    )
 
 
 def main(part: str = "") -> int:

@@ -31,7 +31,7 @@ const recogniser = (expressions, entries) => {
   });
 
   // A traceback may hold several errors, and warnings before them: the last error counts.
-  // Where nobody knows that one, an error before it may be its cause; a warning is not.
+  // If that one is unknown, an error before it may be its cause; a warning is not.
   return (pasted) => {
     const text = plain(pasted.replace(/\s+/g, " ").trim());
     const last = text.split(error).pop();
