@@ -95,7 +95,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests; those of the built site run when it has been built."""
+    """Run the tests; those of the site run where `docs` has built it from these sources."""
     install(session, "tests")
     session.run("python", "docs/_ext/pages.py")  # executes what the build has not
     records = ["--ignore", "tests/test_records.py"]  # doctest's
