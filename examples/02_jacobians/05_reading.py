@@ -157,7 +157,8 @@ nudged = torch.tensor([2.0, 4.0 + small])
 #    Our convention is called *numerator layout* in the literature, and the other one
 #    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
 #    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
-#    the shape of ``x``. So has what ``jacobian`` returns for a loss of shape ``()``.
+#    the shape of ``x``. For a loss of shape ``()``, ``jacobian`` returns the same:
+#    flattened, it is the single row of the table.
 #    :ref:`which-way-up` says more.
 #
 # One row, one column

@@ -288,12 +288,12 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
-#      at the values of the same forward pass. It takes that both steps are smooth there,
-#      and that ``house`` uses the dials only through the stoves.
+#      at the values of the same forward pass. Both steps have to be smooth there, and
+#      ``house`` has to use the dials only through the stoves.
 #    - In the product, each row of the left table meets each column of the right one. What
 #      stands between the two, here the stoves, has to be the same.
-#    - This is for vectors. With a batch ``@`` may give wrong numbers without an error
-#      (:ref:`tensors-in-tensors-out`).
+#    - Inputs and outputs are vectors here. :ref:`tensors-in-tensors-out` has batches and
+#      images, for which ``@`` may give wrong numbers without an error.
 #    - The walk back starts on the left of the product. In a chain like ours, the result of
 #      each step is the ``v`` of the step that came before it in the forward pass.
 #    - Starting on the left, we hold a row all the time. This is cheap when the chain ends

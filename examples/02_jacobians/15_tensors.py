@@ -189,12 +189,11 @@ print(9 * J_blur[1, 1])
 # The blurred pixel depends on the nine pixels of its window, each with a rate of one ninth,
 # and on no other.
 #
-# Now to the lost light. The light of the whole blurred photo is the sum of its pixels. Each
-# of them adds up ninths of original pixels, and so this sum is also a sum of *original*
-# pixels, each times a number: how much of that pixel's light arrives. In such a sum the
-# number before a pixel is the rate at which the sum follows the pixel. So all these numbers
-# together are the gradient of the sum, and we get it with a price of 1 for each blurred
-# pixel.
+# Now to the lost light. The light of the whole blurred photo is the sum of its pixels. How
+# much of the light of one original pixel arrives in it? Turn this pixel up by 1, and the
+# sum grows by its rate. A blurred pixel adds up ninths of original pixels, so the rate is
+# also the share of the light that arrives. All rates together are the gradient of the sum,
+# and we get it with a price of 1 for each blurred pixel.
 #
 # .. predict::
 #    :item: 0, 0

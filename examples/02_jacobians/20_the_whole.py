@@ -77,7 +77,9 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 # counts 1.
 #
 # So two separate rows take two pulls. From here on we count pulls, because they are what a
-# Jacobian costs. A loop with a pull for each row of ``torch.eye(2)`` builds the table:
+# Jacobian costs. For most functions, a pull takes a small multiple of the work of running
+# ``f`` once, and :ref:`never-built` shows why. A loop with a pull for each row of
+# ``torch.eye(2)`` builds the table:
 
 y = house(leaf)
 rows = []

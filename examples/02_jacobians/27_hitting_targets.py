@@ -69,8 +69,10 @@ print("table says:", J @ downhill)
 # ---------------------
 #
 # So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
-# ``b`` times the row of the fuel. Why such a step is the best one, you will see further
-# down. We ask for each row: if it is the step, what does the table say about heat and fuel?
+# ``b`` times the row of the fuel. Along its own row an output changes most for the length
+# of the step. Anything that is not made of the two rows would make the step longer and
+# change neither output, as you will see further down. We ask for each row: if it is the
+# step, what does the table say about heat and fuel?
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by
@@ -93,9 +95,9 @@ print("table says:", J @ downhill)
 #    Solve the two equations with a pencil. How much of each row do we need?
 
 row_by_row = J @ J.T
-weights = torch.linalg.solve(row_by_row, missing)
+amounts = torch.linalg.solve(row_by_row, missing)
 print(row_by_row)
-print("a and b:", weights)
+print("a and b:", amounts)
 
 # %%
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
@@ -106,14 +108,14 @@ print("a and b:", weights)
 # ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # The step is this weighted sum of the rows. The picture is the one from part 1, but there
-# we chose the weights. Here we have computed which ones hit the targets:
+# we chose ``v``. Here we have computed which ``v`` hits the targets:
 
 import pullback
 
-step = weights @ J
+step = amounts @ J
 stoves = ["stove 1", "stove 2", "stove 3"]
 names = {"rows": ["heat", "fuel"], "columns": stoves}
-pullback.draw.vjp(weights, J, **names, result_name="step")
+pullback.draw.vjp(amounts, J, **names, result_name="step")
 
 # %%
 # The first stove goes up by a quarter, the third goes down by a quarter, and the second
@@ -183,8 +185,9 @@ for amount in (-1.0, 0.0, 1.0):
 #
 #    \sum_i(p_i+q_i)^2=\sum_i p_i^2+\sum_i q_i^2+2\sum_i p_iq_i
 #
-# The last sum is the one that is 0. So the squares of the two lengths add up, as Pythagoras
-# says of a right angle, and an idle movement can only make our step longer.
+# The last sum is the one that is 0. So the squares of the two lengths add up, and an idle
+# movement can only make our step longer. (Two movements with such a sum of 0 are at right
+# angles, and this is Pythagoras.)
 #
 # And what about all the other steps that hit both targets? Subtract our step from one of
 # them. Both change the heat by 0 and the fuel by −1, so the difference changes
@@ -335,7 +338,7 @@ torch.testing.assert_close(torch.linalg.pinv(J) @ missing, step, atol=1e-6, rtol
 square = jacrev(house)(torch.tensor([1.0, 2.0]))
 torch.testing.assert_close(torch.linalg.pinv(square), torch.linalg.inv(square))
 assert not (J @ idle).any()
-assert (weights @ J @ idle).abs() < 1e-6  # at right angles to it
+assert (amounts @ J @ idle).abs() < 1e-6  # at right angles to it
 assert step @ idle == 0
 for amount in torch.linspace(-1, 1, 20):
     assert (step + amount * idle).norm() > step.norm()
@@ -397,8 +400,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "undivided": -J[1].sum(),
     "third stove": downhill[2],
     "up": -downhill.sum(),
-    "swapped": weights.flip(0),
-    "one unit more": -weights,
+    "swapped": amounts.flip(0),
+    "one unit more": -amounts,
     "fuel's row alone": torch.tensor([0.0, -1 / 56]),
     "heat's row": J[0],
     "fuel saved": step.round(decimals=4),

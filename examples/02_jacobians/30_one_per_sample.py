@@ -77,65 +77,6 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 # squared length of the step. All four houses are as warm as they were.
 
 # %%
-# A network of your own
-# ---------------------
-#
-# A network can stand in the place of ``house``, if its layers take a sample without a
-# batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
-# table then says how the prediction for *this* sample reacts to its inputs: which pixels of
-# an image move which score, or which stove moves the predicted fuel of a house. Suppose
-# that you want to choose, by such a table, the stove to turn down.
-#
-# .. dropdown:: The network, and how it was trained
-#
-#    It has a hidden layer of eight units and two outputs, heat and fuel. It is trained on
-#    two hundred settings of the stoves, from 0 to 5, and on the heat and fuel of each.
-
-torch.manual_seed(0)
-settings = 5 * torch.rand(200, 3)
-measured = vmap(house)(settings)
-network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
-for _ in range(300):
-    optimizer.zero_grad()
-    torch.nn.functional.mse_loss(network(settings), measured).backward()
-    optimizer.step()
-
-# %%
-# Here is the last house, as the network sees it and as it is:
-
-of_network = vmap(jacrev(network))(X)
-with torch.no_grad():
-    print("fuel:", network(X)[3, 1].round(decimals=1), " true:", house(X[3])[1])
-    print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
-
-# %%
-# The prediction is right, and still the network takes the rate of the third stove for half
-# of what it is. Training has compared predictions, and never rates: two curves can meet in
-# a point and have different slopes there. So before you act on the rates of a network, look
-# at them for some samples of which you know better.
-
-# %%
-# .. dropdown:: If ``vmap`` refuses your function
-#
-#    With ``vmap`` the function runs only once, for all samples together. An ``if`` has to
-#    go one way, and the samples may need different ones. So an ``if`` that looks at a value
-#    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
-#    place of the ``if``, it works. A layer that wants a batch, such as ``Flatten()``, or
-#    BatchNorm in ``eval()``, gets one with ``lambda x: network(x[None])[0]`` in the place
-#    of ``network``. :ref:`answers-vmap` has the other cases, such as Dropout in training.
-
-
-def decides(x):
-    return x**2 if x.sum() > 5 else x
-
-
-try:
-    vmap(jacrev(decides))(X)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
-
-# %%
 # The Jacobian of the whole batch
 # -------------------------------
 #
@@ -192,7 +133,8 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 #       street of four: This is the number for jacrev(street) with four houses.
 #
 #    For a thousand houses, ``jacrev(street)`` would take 2000 pulls, one for each number
-#    of the result. How many pulls are enough for the thousand tables?
+#    of the result. Each has a single 1, for one house, and for all the other houses it
+#    carries zeros back. How many pulls are enough for the thousand tables?
 
 thousand = X.repeat(250, 1)
 value, pull = torch.func.vjp(street, thousand)
@@ -206,10 +148,9 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 
 # %%
 # Two. In the first pull every house has the price 1 for its heat, and in the second every
-# house has it for its fuel. A pull of ``jacrev(street)`` has a single 1, for one house,
-# and for all the other houses it carries zeros back. ``vmap(jacrev(house))`` takes the
-# same two pulls as we did. There is one for each output of a sample, however many samples
-# there are.
+# house has it for its fuel. The houses do not mix, so
+# no house sees the prices of another. ``vmap(jacrev(house))`` takes the same two pulls as
+# we did. There is one for each output of a sample, however many samples there are.
 #
 # Rows of two houses at once
 # --------------------------
@@ -267,6 +208,64 @@ try:
     pullback.jacobian(shares, X, batched=True)
 except ValueError as error:
     print(str(error).split(":")[0])
+
+# %%
+# A network of your own
+# ---------------------
+#
+# A network can stand in the place of ``house``, if its layers take a sample without a
+# batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
+# table then says how the prediction for *this* sample reacts to its inputs: which pixels of
+# an image move which score, or which stove moves the predicted fuel of a house. Suppose
+# that you want to choose, by such a table, the stove to turn down.
+#
+# .. dropdown:: The network, and how it was trained
+#
+#    It has a hidden layer of eight units and two outputs, heat and fuel. It is trained on
+#    two hundred settings of the stoves, from 0 to 5, and on the heat and fuel of each.
+
+torch.manual_seed(0)
+settings = 5 * torch.rand(200, 3)
+measured = vmap(house)(settings)
+network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
+for _ in range(300):
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(network(settings), measured).backward()
+    optimizer.step()
+
+# %%
+# Here is the last house, as the network sees it and as it is:
+
+of_network = vmap(jacrev(network))(X)
+with torch.no_grad():
+    print("fuel:", network(X)[3, 1].round(decimals=1), " true:", house(X[3])[1])
+    print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
+
+# %%
+# The prediction is right, and still the network takes the rate of the third stove for half
+# of what it is. Training has compared predictions, and never rates: two curves can meet in
+# a point and have different slopes there. So before you act on the rates of a network, look
+# at them for some samples of which you know better.
+#
+# .. dropdown:: If ``vmap`` refuses your function
+#
+#    With ``vmap`` the function runs only once, for all samples together. An ``if`` has to
+#    go one way, and the samples may need different ones. So an ``if`` that looks at a value
+#    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
+#    place of the ``if``, it works. A layer that wants a batch, such as ``Flatten()``, or
+#    BatchNorm in ``eval()``, gets one with ``lambda x: network(x[None])[0]`` in the place
+#    of ``network``. :ref:`answers-vmap` has the other cases, such as Dropout in training.
+
+
+def decides(x):
+    return x**2 if x.sum() > 5 else x
+
+
+try:
+    vmap(jacrev(decides))(X)
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
 
 # %%
 # .. admonition:: Remember

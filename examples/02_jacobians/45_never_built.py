@@ -50,9 +50,18 @@ W.grad
 
 # %%
 # Take the last entry, which is 6. It belongs to the weight :math:`W_{11}`, which connects
-# the second input with the second output. In the three samples the second inputs are 2, 1
-# and 1. These are the rates at which the weight moves the second outputs, whose prices are
-# 0, 5 and 1. So its gradient is :math:`0\cdot2+5\cdot1+1\cdot1=6`.
+# the second input with the second output. In each sample it is multiplied by the second
+# input, and this is its rate. The price is that of the sample's second output:
+#
+# ======  ====================  =======================  ============
+# sample  rate: second input    price of second output   rate · price
+# ======  ====================  =======================  ============
+# 0       2                     0                        0
+# 1       1                     5                        5
+# 2       1                     1                        1
+# ======  ====================  =======================  ============
+#
+# The three samples add up to 6.
 #
 # It is the same for the other weights. Output ``i`` of sample ``b`` is
 #
