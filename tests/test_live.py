@@ -304,6 +304,20 @@ def test_typing_a_weight(show):
 
 
 @needs_chromium
+def test_a_product_that_is_no_sum_of_rows(show):
+    """It is what torch gives, and the sentence makes no sum of it."""
+
+    def clipped(x):
+        y = 2 * x
+        y.register_hook(lambda g: g.clamp(-1, 1))
+        return y
+
+    page = show(pullback.live(clipped, X[:2], torch.tensor([-2.0, 0.5])).html)
+    said(page, "y = [2, 4]; vᵀJ = [-2, 1], added to x.grad")
+    assert result(page).tolist() == [-2, 1]
+
+
+@needs_chromium
 def test_opens_on_a_push(show):
     u = torch.tensor([1.0, 0.0, -1.0])
     shown = pullback.live(sums, X, V, u=u, columns=["a", "b", "c"])

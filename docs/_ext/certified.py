@@ -42,7 +42,7 @@ RUN = """(program, inputs) => inputs.map(([x, v, u]) => {
     const [J, known] = live.jacobian(program, x, v.length);
     const at = live.run(program, x, v, known), exact = program.outputs.map(i => at[i]);
     const [y, product, ...seen] = exact, last = [J.flat(), live.forward(J, u)];
-    const cells = [y, live.backward(J, v, product), ...seen, ...last];
+    const cells = [y, live.backward(program, J, v, product), ...seen, ...last];
     const written = (lists, how) => lists.map(xs => xs.map(x => how(x)));
     return [written([...exact, ...last], String), written(cells, live.tidy)];
 })"""

@@ -108,7 +108,8 @@ class Program:
     def data(self, outputs: Sequence[int], inputs: int = 2) -> dict[str, Any]:
         """Return what the outputs need, as JSON can carry it.
 
-        The first ``still`` nodes, but for v, do not depend on v.
+        The first ``still`` nodes, but for v, do not depend on v. It is ``linear`` if what
+        depends on v is so by the kinds of its nodes: not where a hook clamps gradients.
         """
         wanted, stack = set(range(inputs)), list(outputs)
         while stack:
@@ -123,7 +124,48 @@ class Program:
             "still": next(
                 (i for i, n in enumerate(order) if V in self.parts(n)), len(order)
             ),
+            "linear": self.linear(order),
         }
+
+    def linear(self, order: Sequence[int]) -> bool:
+        """Tell whether all nodes that depend on v are multiples of it: twice v, twice each.
+
+        Zeros go with multiples as well as with constants.
+        """
+        multiples = {V}
+        depend = {V}
+
+        def zero(node: int) -> bool:
+            kind, *values = self.nodes[node]
+            return bool(kind == "list" and not any(values))
+
+        def free(*nodes: int) -> bool:
+            return depend.isdisjoint(nodes)
+
+        def all_multiples(*nodes: int) -> bool:
+            return all(node in multiples or zero(node) for node in nodes)
+
+        for node in order:
+            if free(*(parts := self.parts(node))):
+                continue
+            depend.add(node)
+            match self.nodes[node]:
+                case ("fold" | "scan", "add", *_) | ("neg" | "add" | "sub" | "join", *_):
+                    fits = all_multiples(*parts)
+                case ("take" | "div", a, b):
+                    fits = a in multiples and free(b)
+                case ("mul", a, b):
+                    fits = any(p in multiples and free(q) for p, q in ((a, b), (b, a)))
+                case ("put" | "pour", a, i, b):
+                    fits = free(i) and all_multiples(a, b)
+                case ("where", condition, a, b):
+                    fits = free(condition) and all_multiples(a, b)
+                case _:
+                    fits = False
+            if not fits:
+                return False
+            multiples.add(node)
+        return True
 
     def parts(self, node: int) -> list[int]:
         """Return the nodes that a node is made of."""

@@ -100,16 +100,19 @@
   }
 
   // sums as the cells show them: what rounding leaves of terms that cancel is 0; so is what
-  // is another number when the terms are added up
+  // is another number when the terms are added up. Whole numbers are not rounded
   const kept = (found, terms) => found.map((sum, k) => {
     const size = terms[k].reduce((all, x) => all + Math.abs(x), 0);
     const other = terms[k].reduce((all, x) => all + x, 0);
+    const exact = sum === other && size < 2 ** 53 && terms[k].every(Number.isInteger);
     const rounding = 4e-15 * size + 2 * Math.abs(sum - other);
-    return rounding < Infinity && Math.abs(sum) <= rounding ? 0 : sum;
+    return !exact && rounding < Infinity && Math.abs(sum) <= rounding ? 0 : sum;
   });
   const turned = J => J[0].map((_, j) => J.map(row => row[j]));
   const times = (lines, w) => lines.map(line => line.map((x, k) => x * w[k]));
-  const backward = (J, v, product) => kept(product, times(turned(J), v));
+  // where the product is no sum of the rows of J, nothing is known of its terms
+  const backward = ({ linear }, J, v, product) =>
+    linear ? kept(product, times(turned(J), v)) : product;
   const forward = (J, u) => kept(times(J, u).map(xs => xs.reduce((a, b) => a + b)), times(J, u));
 
   if (typeof document === "undefined") return { run, jacobian, backward, forward, tidy };
@@ -216,7 +219,7 @@
       const w = now[way], flat = J.flat(), rows = way === "v" ? J : turned(J);
       at = run(program, now.x, now.v, at);
       const [y, product, ...seen] = program.outputs.map(i => at[i]);
-      const result = way === "v" ? backward(J, w, product) : forward(J, w);
+      const result = way === "v" ? backward(program, J, w, product) : forward(J, w);
       const most = largest([...w, ...result, ...flat]);
       const cells = selector => every(`.pb-by-${way} ${selector}`);
       const write = (texts, words) => texts.forEach((text, k) => put(text, "textContent", words(k, text)));
@@ -243,7 +246,8 @@
       clearTimeout(later);
       later = setTimeout(() => {
         const terms = w.map((x, i) => `${tidy(x)}·${list(rows[i])}`).join(" + ");
-        const short = w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
+        const sum = program.linear || way === "u";
+        const short = sum && w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
         said.textContent = `y = ${list(y)}; ` +
           (way === "v" ? "vᵀJ = " : "J u = ") + short + list(result) +
           (way === "v" ? `, added to ${input}.grad` : ", the change of y along u");
