@@ -128,6 +128,7 @@ def test_infinite_and_nan_entries_are_told():
         (0.000123456, "1.2e-4"),
         (12345.0, "12340"),
         (math.inf, "Infinity"),
+        (1.7976931348623157e308, "1.7976931348623157e+308"),
     ],
 )
 def test_tidy(number, text):

@@ -181,6 +181,21 @@ def bits(x):
     return x * (x.long() & 1)  # here
 
 
+@refused("_to_copy of this kind .numbers cut to torch.int32, which wraps; long.. is known")
+def short_integers(x):
+    return x.int() * x  # here
+
+
+@refused("a page has no sub of this kind .torch.uint8 that may leave 0 to 255.")
+def below_zero(x):
+    return ((x > 0).to(torch.uint8) - 1) * x  # here
+
+
+@refused("a page has no mul of this kind .torch.int64 that may leave -9007199254740992 to")
+def large_integers(x):
+    return (x.long() * 4611686018427387904) * x  # here
+
+
 @refused("_to_copy rounds to half precision; float32 or float64 is needed")
 def half(x):
     return x.half().float()  # here

@@ -34,6 +34,7 @@ from pullback._live_recorder import (
     Lent,
     Recorder,
     Watched,
+    as_without_modes,
     at,
     place_in_f,
     told_at,
@@ -386,6 +387,13 @@ def _pulled(
     of: Called, v: Tensor, mode: Doubled, *, graph: bool
 ) -> tuple[Tensor, dict[Mark, Any]]:
     """Return the product, and with a graph the numbers on the way to it."""
+    with as_without_modes(of.y):
+        return _pulled_under(of, v, mode, graph=graph)
+
+
+def _pulled_under(
+    of: Called, v: Tensor, mode: Doubled, *, graph: bool
+) -> tuple[Tensor, dict[Mark, Any]]:
     if not graph:
         (product,) = torch.autograd.grad(of.y, of.leaf, v, materialize_grads=True)
         return product, {}

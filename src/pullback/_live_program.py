@@ -22,6 +22,7 @@ Letters are numbers of nodes. Nodes 0 and 1 are x and v.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from json import dumps
@@ -166,6 +167,50 @@ class Program:
                 return False
             multiples.add(node)
         return True
+
+    def bounds(self, node: int) -> tuple[float, float]:
+        """Return between which numbers those of a list of integers lie, NaN apart."""
+        kind, *rest = self.nodes[node]
+        if kind == "list":
+            return min(rest, default=0), max(rest, default=0)
+        if kind in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "isnan"):
+            return 0, 1
+        if kind == "sort":
+            return 0, self.lengths[node] - 1
+        if kind == "sign":
+            return -1, 1
+        if kind not in ("add", "sub", "neg", "mul", "max", "min", "where", "join", "take",
+                        "put", "fold", "scan", "mod"):  # fmt: skip
+            return -math.inf, math.inf
+        chosen = rest[:1] if kind == "take" else rest[1:] if kind == "where" else rest
+        chosen = rest[::2] if kind == "put" else chosen
+        f, count = kind, 1
+        if kind in ("fold", "scan"):
+            f, (chosen, count) = rest[0], (rest[1:2], rest[2])
+        found = [self.bounds(part) for part in chosen]
+        (a, b), (c, d) = found[0], found[-1]
+        match f:
+            case "add" if kind == f:
+                return a + c, b + d
+            case "add":
+                return min(a, count * a), max(b, count * b)
+            case "sub":
+                return a - d, b - c
+            case "neg":
+                return -b, -a
+            case "mul" if kind == f:
+                corners = [p * q if p and q else 0 for p in (a, b) for q in (c, d)]
+                return min(corners), max(corners)
+            case "mul":
+                most = max(-a, b, 1) ** count
+                return -most, most
+            case "max" | "min" if kind == f:
+                choose = max if f == "max" else min
+                return choose(a, c), choose(b, d)
+            case "mod":
+                return min(c, 0), max(d, 0)
+        lows, highs = zip(*found, strict=True)
+        return min(lows), max(highs)
 
     def parts(self, node: int) -> list[int]:
         """Return the nodes that a node is made of."""
