@@ -24,6 +24,8 @@ RECORD = ROOT / "tests" / "records" / "live_operators.md"
 LARGEST = 60  # numbers in an input or an output, more than a picture shows
 #: Where torch's own kernel is less exact: it has 1/6 in single precision.
 INEXACT = {"nn.functional.hardsigmoid": 1e-7}
+#: Where f itself goes on in single precision, if no mode keeps it in double.
+SINGLE = INEXACT | {"float": 1e-7}
 
 
 def operations():
@@ -79,7 +81,7 @@ def outcome(name, f, x):
         return f"torch raises: {error}"
     assert worst.size <= INEXACT.get(name, AGREE), (name, worst)
     worst = max(differences(live, 6, ask=partial(plain, f, x)), key=lambda d: d.size)
-    assert worst.size <= INEXACT.get(name, AGREE), (name, "without modes", worst)
+    assert worst.size <= SINGLE.get(name, AGREE), (name, "without modes", worst)
     return "agrees"
 
 

@@ -33,6 +33,11 @@ from torch import Tensor
 
 Node = tuple[Any, ...]
 V = 1  # its number
+#: Kinds of nodes that give integers of which it is known between which numbers they lie.
+BOUNDED = {
+    *("abs", "add", "floordiv", "fmod", "fold", "join", "max", "min", "mod", "mul", "neg"),
+    *("put", "scan", "sub", "take", "trunc", "where"),
+}
 
 
 class Program:
@@ -179,8 +184,7 @@ class Program:
             return 0, self.lengths[node] - 1
         if kind == "sign":
             return -1, 1
-        if kind not in ("add", "sub", "neg", "mul", "max", "min", "where", "join", "take",
-                        "put", "fold", "scan", "mod"):  # fmt: skip
+        if kind not in BOUNDED:
             return -math.inf, math.inf
         chosen = rest[:1] if kind == "take" else rest[1:] if kind == "where" else rest
         chosen = rest[::2] if kind == "put" else chosen
@@ -209,6 +213,8 @@ class Program:
                 return choose(a, c), choose(b, d)
             case "mod":
                 return min(c, 0), max(d, 0)
+            case "abs" | "floordiv" | "fmod" | "trunc":
+                return -max(-a, b), max(-a, b)
         lows, highs = zip(*found, strict=True)
         return min(lows), max(highs)
 
