@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from built import SITE, article, needs_chromium, needs_site
+from built import PAGES, SITE, article, needs_chromium, needs_site
 from docutils import nodes
 from executed import ROOT
 from py_mini_racer import MiniRacer
@@ -127,6 +127,7 @@ RIGHT = [
     *((ONE, typed) for typed in ("(2,)", "2", "[2]", "(2)", "torch.Size([2])")),
     *((LARGEST, typed) for typed in (
         "the first", "First stove", "1", "1st", "stove 1", "x[0]", "[8, 6, 4]",
+        "1.0", "1.",
     )),
     *((SIGNS, typed) for typed in (
         "- 0 + +", "-0++", "-, 0, +, +", "−, 0, +, +", "[-1, 0, 1, 3]", "-1 0 1 1",
@@ -147,7 +148,7 @@ RIGHT = [
     )),
     *((asks("value", [], [-4]), typed) for typed in ("−4", "–4", "minus 4", "minus four")),
     *((asks("value", [], [1 / 3]), typed) for typed in (
-        "1/3", "⅓", "a third", "one third", "0.3333",
+        "1/3", "⅓", "2⁄6", "a third", "one third", "0.3333",
     )),
     *((asks("value", [], [2 / 3]), typed) for typed in ("two thirds", "2/3", "⅔")),
     *((asks("value", [], [1000]), typed) for typed in (
@@ -233,6 +234,11 @@ WRONG = [
     (SHAPE, "(2, 81)", "Not (2, 81). The sizes are right, in another order. Read on"),
     (LARGEST, "not the first", "Not read"),
     (LARGEST, "stove 7", "There are 3 of them."),
+    (LARGEST, "2.0", "Not the second."),
+    *(
+        (LARGEST | {"wrong": [{"is": 2, "said": "Ones."}]}, typed, "Not read. Write which")
+        for typed in ("0.5", "-1", "1,2", "1 2", "yes", "[[8], [6]]", "1e3", "½")
+    ),
     (asks("value", [2], [10, -8.2857]), "10 -8", "1 of the 2"),
     (asks("value", [], [81]), "80.5", "Not so."),
     (SHAPE, "(81, 1)", "(81, 1) is the shape of y. Read on"),
@@ -471,8 +477,35 @@ def test_every_question_of_the_course_knows_wrong_guesses(chapter):
     assert wrong == []
 
 
+ODD = """
+    ; ;0;1;-1;2.0;0.5;-0.5;1e3;1e999;1/0;1,2;1 2;[1, 2];[1, 2, 3];(2,);(3, 4);();[];[[]]
+    [[1, 2], [3, 4]];[[1], [2, 3]];[1;1];three;the first;last;12th;row 2;2 or 3;not 2;3 x 4
+    yes;True;None;nan;inf;an error;no error;hello world;???;<b>;a<b, c>d;½;⅞;−3;0x10;一;.;/
+    x;v;A;x[0];x[9];x[-1];y.shape;eye(3)[9];eye(3)[0][0][0];ones(2)[0];ones(0);eye(-1)
+    torch.ones_like(y);zeros_like(nothing);ones_like();ones(1.5);ones(ones(2));full(2)
+    full([2], [1]);one_hot(0);one_hot([0], 2);one_hot(-1, -1);eye();tensor();tensor([])
+    zeros();+ - 0;all positive;constructor;__proto__;toString;[1,2] / [1,2];stove 2.0
+"""
+
+
+@needs_node
+@needs_site
+def test_whatever_is_typed_gets_a_reply():
+    """At each question of the site, and nothing is thrown."""
+    typed = [text for line in ODD.splitlines() for text in line.strip().split(";")]
+    questions = [
+        (json.loads(form["data-asks"]), form.select_one("label, legend").text)
+        for path in PAGES
+        if "data-asks" in (SITE / path).read_text(encoding="utf-8")
+        for form in article(SITE / path).select("form[data-asks]")
+    ]
+    assert {asked["kind"] for asked, _ in questions} >= {"largest", "choice", "shape"}
+    told = in_node([[text, *question] for question in questions for text in typed])
+    assert [said for said in told if not said or "undefined" in said] == []
+
+
 def test_the_scripts_are_small_and_evaluate_nothing():
-    """The first comes with the page, the second when somebody comes to a question."""
+    """The first comes with the page, the second behind it."""
     for script, most in (SCRIPT, 1700), (TYPED, 6300):
         text = script.read_text()
         assert len(gzip.compress(text.encode(), 9)) <= most
@@ -952,7 +985,7 @@ def test_a_checked_answer_uncovers_what_it_is_about(veiled):
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_choice_by_keyboard_and_touch(browser, site, width):
-    """It is a group of buttons with a name; what reads the answer comes with the focus."""
+    """It is a group of buttons with a name; what reads the answer comes behind the page."""
     context = browser.new_context(viewport={"width": width, "height": 700}, has_touch=True)
     page, loaded = context.new_page(), []
     page.on("request", lambda request: loaded.append(request.url.rpartition("/")[2]))
@@ -1000,6 +1033,44 @@ def test_a_choice_without_scripts_is_a_list(browser, site):
     assert page.get_by_text("It is refused", exact=True).first.is_visible()
     assert not page.locator("fieldset").is_visible()
     context.close()
+
+
+@needs_chromium
+def test_answers_are_read_without_a_network(browser, site):
+    """Once the page has loaded; also where only trusted types make scripts."""
+    context = browser.new_context()
+    page = context.new_page()
+    policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    policy += "require-trusted-types-for 'script'"
+
+    def answer(route):
+        path = route.request.url.removeprefix("http://site.test/").partition("?")[0]
+        headers = {"Content-Security-Policy": policy}
+        route.fulfill(path=site.html / path, headers=headers)
+
+    page.route("**/*.*", answer)
+    with page.expect_response("**/typed.js"):
+        page.goto("http://site.test/told.html")
+    page.wait_for_function("() => 'verdict' in window")
+    context.set_offline(True)
+    page.route("**/*", lambda route: route.abort())
+    page.fill("#answer-1", "8 6 4")
+    page.press("#answer-1", "Enter")
+    page.wait_for_function("document.querySelector('#said-1').textContent")
+    assert page.inner_text("#said-1").startswith("Right")
+    context.close()
+
+
+@needs_chromium
+def test_an_answer_after_another_gets_its_own_reply(show, site):
+    box = BeautifulSoup(site.page("docs/index.rst"), "html.parser").select("form")[0]
+    page = show(str(box))
+    page.add_script_tag(content=TYPED.read_text() + SCRIPT.read_text())
+    line, said = page.locator("#answer-1"), page.locator("#said-1")
+    for typed, told in ("8 6 4", "Right"), ("hello", "Not read"), ("8 6 4", "Right"):
+        line.fill(typed)
+        line.press("Enter")
+        assert said.inner_text().startswith(told)
 
 
 @needs_chromium

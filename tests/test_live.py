@@ -128,6 +128,7 @@ def test_infinite_and_nan_entries_are_told():
         (0.000123456, "1.2e-4"),
         (12345.0, "12340"),
         (math.inf, "Infinity"),
+        (1.7976931348623157e308, "1.7976931348623157e+308"),
     ],
 )
 def test_tidy(number, text):
@@ -301,6 +302,20 @@ def test_typing_a_weight(show):
         page,
         "y = [6, 14]; vᵀJ = 10·[1, 1, 1] + -2.5·[2, 4, 6] = [5, 0, -5], added to x.grad",
     )
+
+
+@needs_chromium
+def test_a_product_that_is_no_sum_of_rows(show):
+    """It is what torch gives, and the sentence makes no sum of it."""
+
+    def clipped(x):
+        y = 2 * x
+        y.register_hook(lambda g: g.clamp(-1, 1))
+        return y
+
+    page = show(pullback.live(clipped, X[:2], torch.tensor([-2.0, 0.5])).html)
+    said(page, "y = [2, 4]; vᵀJ = [-2, 1], added to x.grad")
+    assert result(page).tolist() == [-2, 1]
 
 
 @needs_chromium

@@ -1,11 +1,13 @@
 """Which operations a live picture can compute: torch's own samples, compared with it."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from textwrap import fill
 
 import pytest
@@ -14,7 +16,7 @@ from executed import EXAMPLES, ROOT, name_of
 from sweeps import quarter
 
 import pullback
-from certified import AGREE, certify, differences
+from certified import AGREE, certify, differences, engine
 from pullback._live import Live, _recorded
 from pullback._live_operators import CONSTANT, RULES
 
@@ -22,6 +24,8 @@ RECORD = ROOT / "tests" / "records" / "live_operators.md"
 LARGEST = 60  # numbers in an input or an output, more than a picture shows
 #: Where torch's own kernel is less exact: it has 1/6 in single precision.
 INEXACT = {"nn.functional.hardsigmoid": 1e-7}
+#: Where f itself goes on in single precision, if no mode keeps it in double.
+SINGLE = INEXACT | {"float": 1e-7}
 
 
 def operations():
@@ -76,7 +80,17 @@ def outcome(name, f, x):
     except RuntimeError as error:
         return f"torch raises: {error}"
     assert worst.size <= INEXACT.get(name, AGREE), (name, worst)
+    worst = max(differences(live, 6, ask=partial(plain, f, x)), key=lambda d: d.size)
+    assert worst.size <= SINGLE.get(name, AGREE), (name, "without modes", worst)
     return "agrees"
+
+
+def plain(f, like, x, v):
+    """Return y and the product at x and v, computed with no mode around f."""
+    leaf = x.detach().reshape(like.shape).clone().requires_grad_()
+    y = f(leaf)
+    (product,) = torch.autograd.grad(y, leaf, v.reshape(y.shape), materialize_grads=True)
+    return y.detach().flatten(), product.flatten()
 
 
 def test_torch_samples(file_regression, request):
@@ -240,6 +254,80 @@ MORE = {
 @pytest.mark.parametrize("case", MORE)
 def test_combinations(case):
     certify(pullback.live(MORE[case], torch.tensor([0.5, -1.5, 2.0])))
+
+
+#: Functions with inputs at which torch computes in a way of its own: what is left of a
+#: division, NaN, -0, whole numbers, and products that are too small or too large.
+EDGES = {
+    "floor division": (
+        lambda x: x * torch.div(x, 0.1, rounding_mode="floor"),
+        [[1.0], [2.5], [-1.0], [0.3], [0.0], [-0.05], [1e300], [math.nan]],
+    ),
+    "remainder": (
+        lambda x: torch.remainder(x[:1], x[1:]),
+        [[1.0, 0.1], [-1.0, 0.1], [3.0, -1.0], [1.0, math.inf], [-1.0, math.inf]],
+    ),
+    "fmod": (lambda x: torch.fmod(x[:1], x[1:]), [[1.0, 0.1], [-1.0, 0.1]]),
+    "sign": (lambda x: x.log().abs(), [[-1.0, 1.0, 2.0]]),
+    "sgn": (lambda x: x.log().sgn() * x, [[-1.0, 1.0, 2.0]]),
+    "min": (lambda x: x.log().min(0).values * x, [[-1.0, 0.1], [2.0, -1.0], [0.1, 0.1]]),
+    "argmin": (lambda x: x.log().argmin() * x, [[-1.0, 0.1], [2.0, -1.0], [0.1, 0.1]]),
+    "long": (lambda x: x.long() * x, [[3e9], [1e19], [-1e19], [-2.7], [4e18]]),
+    "count": (lambda x: (x > 0).sum() * ((x > 0).int() * 3 - 1) * x, [[2.0, -1.0]]),
+    "power 0.5": (lambda x: x**0.5, [[-0.0], [0.0], [3.3]]),
+    "power -0.5": (lambda x: x**-0.5, [[-0.0], [3.3]]),
+    "power -1": (lambda x: x**-1, [[-0.0], [3.3]]),
+    "power -2": (lambda x: x**-2, [[-0.0], [3.3]]),
+    "power 3": (lambda x: x**3, [[-0.0], [3.3]]),
+    "gelu": (torch.nn.functional.gelu, [[-8.25], [-8.2], [-20.0], [-5.0], [1.3]]),
+    "layer_norm": (
+        lambda x: torch.nn.functional.layer_norm(x, (3,)),
+        [[0.1, 0.1, 0.1], [1e40, 1e40, 1e40]],
+    ),
+    "prod": (
+        lambda x: x.prod(),
+        [[1e-200, 1e-200, 1.0], [1e200, 1e200, 1.0], [0.0, 2.0, 3.0], [0.0, 0.0, 1.0]],
+    ),
+    "prod along the last": (
+        lambda x: x.reshape(2, 2).prod(-1),
+        [[1e-200, 1e-200, 1.0, 2.0], [1e200, 1e200, 1.0, 2.0], [0.0, 2.0, 3.0, 4.0]],
+    ),
+    "prod along the first": (
+        lambda x: x.reshape(2, 2).prod(0, keepdim=True),
+        [[1e-200, 1.0, 1e-200, 2.0], [1e200, 1e200, 1e200, 2.0], [0.0, 2.0, 3.0, 4.0]],
+    ),
+    "the largest": (lambda x: x.log().nan_to_num(), [[0.0, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["a leaf", "with a graph"])
+@pytest.mark.parametrize("case", EDGES)
+def test_at_the_edges(case, graph):
+    """The page has what torch gives in float64, with no mode of this package around it."""
+    f, inputs = EDGES[case]
+    start = torch.full((len(inputs[0]),), 2.0, dtype=torch.float64)
+    live = pullback.live(f, start, graph=graph)
+    v = [1.0] * len(live.v)
+    for x in inputs:
+        leaf = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+        y = f(leaf)
+        (product,) = torch.autograd.grad(y, leaf, torch.ones_like(y))
+        written = json.dumps(x).replace("NaN", '"NaN"').replace("Infinity", '"Infinity"')
+        told = engine().eval(f"""((program, x, v) => {{
+            const at = live.run(program, x.map(Number), v);
+            const found = program.outputs.slice(0, 2).map(i => at[i]);
+            const cells = found[0].map(live.tidy);
+            return JSON.stringify([...found, cells].map(list => list.map(String)));
+        }})({json.dumps(live.program)}, {written}, {v})""")
+        page, slopes, cells = (list(map(float, part)) for part in json.loads(str(told)))
+        torch.testing.assert_close(
+            torch.tensor([*page, *slopes], dtype=torch.float64),
+            torch.cat([y.detach().flatten(), product]),
+            rtol=1e-14,
+            atol=0.0,
+            equal_nan=True,
+        )
+        assert [math.isfinite(cell) for cell in cells] == [math.isfinite(n) for n in page]
 
 
 def test_a_wrong_program_is_seen():

@@ -1,8 +1,12 @@
 """What a live picture refuses: why, on which line of f; nothing of the caller's changes."""
 
 import contextlib
+import ctypes
 import inspect
+import io
+import pickle
 import random
+import threading
 import time
 
 import numpy as np
@@ -179,6 +183,21 @@ def backward_alone(x):
 @refused(r"a page has no bitwise_and of this kind \(bits of integers\)")
 def bits(x):
     return x * (x.long() & 1)  # here
+
+
+@refused("_to_copy of this kind .numbers cut to torch.int32, which wraps; long.. is known")
+def short_integers(x):
+    return x.int() * x  # here
+
+
+@refused("a page has no sub of this kind .torch.uint8 that may leave 0 to 255.")
+def below_zero(x):
+    return ((x > 0).to(torch.uint8) - 1) * x  # here
+
+
+@refused("a page has no mul of this kind .torch.int64 that may leave -9007199254740992 to")
+def large_integers(x):
+    return (x.long() * 4611686018427387904) * x  # here
 
 
 @refused("_to_copy rounds to half precision; float32 or float64 is needed")
@@ -371,6 +390,58 @@ def clock(x):
 
 
 COUNTED = []
+
+
+# ---------------------------------------------------------------- past all operations
+
+READ = "f computes with numbers that it has read of x; one way for all x is needed"
+
+
+@refused(READ)
+def pickled(x):
+    known = pickle.loads(pickle.dumps(x.detach()))
+    return x * known  # here
+
+
+@refused(READ)
+def saved(x):
+    file = io.BytesIO()
+    torch.save(x.detach(), file)
+    file.seek(0)
+    return x * torch.load(file)  # here
+
+
+@refused(READ)
+def address(x):
+    kind = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}[x.dtype]
+    first = kind.from_address(x.data_ptr()).value
+    return x * first  # here
+
+
+@refused(READ)
+def thread(x):
+    y = 2 * x
+    found = []
+    looks = threading.Thread(target=lambda: found.append(bool(x.detach().sum() > 0)))
+    looks.start()
+    looks.join()
+    return y.sin() if found[0] else y.cos()  # here
+
+
+# ---------------------------------------------------------------- float32 alone
+
+
+@refused(r"f gives \[0.1, .*\] in torch.float32, and .* in float64, in which a page")
+def left_over(x):
+    y = 1 * x
+    return torch.fmod(y, 0.3)  # here
+
+
+@refused(r"in torch.float32, and \[1, 2, 3\] in float64, .*; with x.double\(\) both are")
+def cancelled(x):
+    y = x + 1e8
+    z = y - 1e8  # here
+    return 1 * z
 
 
 # ---------------------------------------------------------------- what f catches

@@ -263,6 +263,18 @@ def test_accumulated_leaf():
     assert _torch.accumulated_leaf(x.sin().grad_fn) is None
 
 
+def test_product_of():
+    x = torch.ones(2, 3, requires_grad=True)
+    y = x.prod(-1)
+    kept, result, dim, keeps = _torch.product_of(y.grad_fn)
+    assert (dim, keeps) == (-1, False)
+    close(kept.detach(), torch.ones(2, 3))
+    close(result.detach(), torch.ones(2))
+    assert _torch.product_of(x.prod().grad_fn)[2:] == (None, True)
+    assert _torch.product_of(x.prod(0, keepdim=True).grad_fn)[2:] == (0, True)
+    assert _torch.product_of(x.sum().grad_fn) is None
+
+
 def test_saved_tensors_of():
     x = X.clone().requires_grad_()
     (kept,) = _torch.saved_tensors_of(x.sin().grad_fn)

@@ -1,8 +1,10 @@
 """Give a page with live pictures (:func:`pullback.live`) and walks their scripts, once.
 
 In a notebook each picture brings its script and its style along. On a page of the site the
-script is a file of its own, so that a picture is data, which also a strict content security
-policy allows, and the first picture or drawing brings the style for those after it.
+script is a file of its own, so that a picture is data, which also a content security policy
+of ``script-src 'self'`` allows, and the first picture or drawing brings the style for those
+after it. Its shapes have styles of their own, too: a policy has to allow
+``style-src 'unsafe-inline'``, as without it the fields do not stand in their cells.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /* Covers what tells an answer, and asks for it: docs/_ext/asking.py stored with each form what
-   typed.js compares with it, which is loaded when a reader first comes to a form. */
+   typed.js compares with it. */
 (() => {
   // What tells an answer lies under a cover, as high as it is, until a reader has given one
   // or asks for it. Who looks for words in it, or comes to it by a link, finds it open.
@@ -48,20 +48,24 @@
   else addEventListener("DOMContentLoaded", cover);
 
   const address = document.currentScript?.src;
+  const trusted = window.trustedTypes?.createPolicy("asking", { createScriptURL: (url) => url });
   let loading;
   const load = () => (loading ??= window.verdict ? Promise.resolve() : new Promise((done, failed) => {
-    const src = new URL("typed.js", address);
+    const url = new URL("typed.js", address).href, src = trusted?.createScriptURL(url) ?? url;
     document.head.append(Object.assign(document.createElement("script"), { src, onload: done, onerror: failed }));
   }));
+  // It comes behind the page, which then needs no network, or else with the first answer.
+  const early = () => load().catch(() => { loading = undefined; });
+  addEventListener("load", () => setTimeout(early, 2000));
   for (const form of document.querySelectorAll("form[data-asks]")) {
     const asks = JSON.parse(form.dataset.asks), said = form.querySelector("output");
     const inputs = [...form.querySelectorAll("input")];
     const label = form.querySelector("legend, label").textContent;
     form.hidden = false;
-    form.addEventListener("focusin", () => load().catch(() => {}), { once: true });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const line = inputs.find((input) => input.checked) ?? inputs[0];
+      said.textContent = "";
       const typed = asks.kind !== "choice" || line.checked ? line.value : "";
       try {
         await load();

@@ -1,5 +1,5 @@
-/* Reads what a reader types for an answer, and says what it is: right, a guess that the page
-   has computed as well, or of another form. asking.js loads it with the first focus. */
+/* Reads an answer, and says what it is: right, a guess that the page has computed as well,
+   or of another form. asking.js loads it behind the page. */
 (() => {
   const show = (numbers) =>
     `[${numbers.map((n) => String(Number(n.toPrecision(4)))).join(", ")}]`;
@@ -46,7 +46,7 @@
     return tokens;
   }
 
-  // Reads what one types for a tensor, as a number or nested lists; brackets and commas
+  // Reads a tensor as one types it, as a number or nested lists; brackets and commas
   // may be missing. like(name) is the shape of a tensor; without a name, of the answer.
   function read(text, like) {
     const tokens = tokensOf(text.replace(/^\s*[a-z_][\w.]*\s*=/i, "")
@@ -97,7 +97,7 @@
       else fail(text);
       return take("[") ? value[number(list("]")[0][0])] ?? fail(text) : value;
     }
-    // Entries up to a bracket, or to the end, and the number of commas between them.
+    // Entries to a bracket or the end, and how many commas.
     function list(close) {
       const entries = [];
       let commas = 0;
@@ -119,13 +119,13 @@
   const PARTS = { half: 2, quarter: 4 };
   ORDINALS.slice(2).forEach((name, i) => { PARTS[name] = i + 3; });
   const LARGE = { hundred: 1e2, thousand: 1e3, million: 1e6, billion: 1e9 };
-  // Words that may stand before a number and change nothing in it.
+  // Words that change nothing in a number behind them.
   const BEFORE = new Set(("a an about all and are approximately as be both each equals every "
     + "exactly i is it its nearly of only rate rates roughly shape still the there they think with")
     .split(" "));
 
   // What is written in words as it would be in numbers: eight, two thirds, minus 4, 10 pushes.
-  // Words before a number have to be harmless, or of the label; a comparison is no answer.
+  // Words before a number are harmless, or of the label; a comparison is no answer.
   function inNumbers(text, label) {
     if (/\b(no|not|never|less|more|fewer|than|or|between|least|most)\b|n't/i.test(text)) fail(text);
     const known = new Set(label.toLowerCase().match(/[a-z]+/g));
@@ -156,7 +156,7 @@
     }
   }
 
-  const UNREAD = "Not read. Write numbers, such as 8 or [1, 1/2].";
+  const unread = (kind) => `Not read. Write ${kind === "largest" ? "which one, such as 2" : "numbers, such as 8 or [1, 1/2]"}.`;
   const ON = " Read on to see why.";
   const count = (n, name) => `${n === 1 ? "one" : n} ${name}${n === 1 ? "" : "s"}`;
   const asked = (n) => `${n === 1 ? "one is" : `${n} are`} asked for.`;
@@ -177,17 +177,17 @@
     return `Not yet: this v gives ${show(result)}, and ${show(wanted)} is asked for.${said && ` ${said}`}`;
   }
 
-  // Whether what was typed is these numbers; one number may stand for all of them, and a list
-  // for the rows of a table.
+  // Whether these numbers were typed; one number may stand for all of them, and a list for
+  // the rows of a table.
   function agrees(value, { shape, numbers, slack }) {
     const given = shapeOf(value), typed = numbersOf(value);
     const near = (n, i) => Math.abs(n - numbers[i]) <= (slack?.[i] ?? 0);
-    if (typed.length === 1) return numbers.length > 0 && numbers.every((_, i) => near(typed[0], i));
-    return typed.length === numbers.length && (same(given, shape) || given.length === 1)
+    if (typed.length === 1) return numbers?.length > 0 && numbers.every((_, i) => near(typed[0], i));
+    return typed.length === numbers?.length && (same(given, shape) || given.length === 1)
       && typed.every(near);
   }
 
-  // What the numbers have to do with those of the answer, if they are not the same.
+  // What wrong numbers have to do with the right ones.
   function related(typed, given, asks) {
     const { shape, numbers } = asks, flat = { ...asks, shape: [numbers.length] };
     const is = (other) => agrees(other, flat);
@@ -220,10 +220,12 @@
     const said = known(asks, is);
     if (said) return `Not so. ${said}${ON}`;
     if (/Size\b|\.shape\b|^\s*\(\s*\d+\s*,\s*\)\s*$/.test(text)) return "That is a shape, and numbers are asked for.";
-    const relation = typed.length === numbers.length && related(typed, given, asks);
+    const n = numbers.length;
+    if (typed.length !== n) return /^\s*\([\d,\s]+\)\s*$/.test(text)
+      ? `That looks like a shape, and ${count(n, "number")} ${n === 1 ? "is" : "are"} asked for.`
+      : `You wrote ${count(typed.length, "number")}, and ${asked(n)}`;
+    const relation = related(typed, given, asks);
     if (relation) return `Not so. ${relation}${ON}`;
-    if (typed.length !== numbers.length && /^\s*\([\d,\s]+\)\s*$/.test(text)) return `That looks like a shape, and ${count(numbers.length, "number")} ${numbers.length === 1 ? "is" : "are"} asked for.`;
-    if (typed.length !== numbers.length) return `You wrote ${count(typed.length, "number")}, and ${asked(numbers.length)}`;
     if (!same(given, shape) && given.length !== 1) return `Yours has the shape ${tuple(given)}, and the answer has ${tuple(shape)}.`;
     const right = typed.filter((n, i) => Math.abs(n - numbers[i]) <= slack[i]).length;
     return (right ? `${right} of the ${typed.length} are right.` : "Not so.") + ON;
@@ -254,7 +256,7 @@
       const at = COUNTED.indexOf(name.toLowerCase());
       return at < 0 ? name : at;
     });
-    const one = plain.match(/^[^\d.]*(\d+)(?:st|nd|rd|th)?[^\d.]*$/);
+    const one = plain.match(/^[^\d.]*(\d+)(?:\.0*|st|nd|rd|th)?[^\d.]*$/);
     const ordinal = one && /\d(?:st|nd|rd|th)\b/.test(plain);
     const base = !ordinal && (/from 0/.test(label) || /[a-z]\[/.test(text)) ? 0 : 1;
     if ((word < 0 && !one) || /-\s*\d|\b(not|or)\b|n't/i.test(plain)) return "";
@@ -288,14 +290,14 @@
     return Number(text) === right ? `Right.${why}` : `Not so.${why}${ON}`;
   }
 
-  // What is said to an answer; only what begins with Right is right, and what ends on ON has
-  // been a guess. label is what the line to type in is called.
+  // What is said to an answer: what begins with Right is right, what ends on ON a guess.
+  // label is what the line to type in is called.
   function verdict(typed, asks, label = "") {
     const { kind, shape, shapes } = asks;
     if (kind === "choice") return choose(typed, asks);
     const like = (name) => shapes?.[name] || shape || fail("no shape");
-    let text = typed.replace(/[−–]/g, "-").replace(/[½⅓¼⅔¾]/g, (part) =>
-      ` ${{ "½": "1/2", "⅓": "1/3", "¼": "1/4", "⅔": "2/3", "¾": "3/4" }[part]}`);
+    let text = typed.replace(/[−–]/g, "-").replace(/[¼-¾⅐-⅞]/g, (part) => ` ${part.normalize("NFKD")}`)
+      .replace(/⁄/g, "/");
     const without = /\b(?:no|without(?: an)?) errors?\b[\s,.;:]*/i;
     if (without.test(text) && !(text = text.replace(without, "")).trim()) return "No error, indeed. The answer itself is asked for, too.";
     if (!/\d/.test(text) && /\b(errors?|exception|raises?|refused?|refuses|fails?|mismatch)\b/i.test(text))
@@ -309,10 +311,11 @@
       if (said) return said;
       if (kind === "value" && /^\s*(none|null)\s*\.?$/i.test(text)) return `Not so. It is not None.${ON}`;
       const value = understood(text, like, label);
+      if (kind === "largest" && numbersOf(value).length !== asks.numbers.length) fail();
       return kind === "v" ? weigh(value, asks) : compare(value, text, { ...asks, unit });
     } catch (error) {
       if (error instanceof RangeError) return "Not a tensor: the lists inside have different lengths.";
-      if (error instanceof SyntaxError) return UNREAD;
+      if (error instanceof SyntaxError) return unread(kind);
       throw error;
     }
   }

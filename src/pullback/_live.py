@@ -26,7 +26,12 @@ from pullback._inputs import (
     leaf_of,
 )
 from pullback._jacobian import jacobian
-from pullback._live_again import place_of_change, without_chance
+from pullback._live_again import (
+    gives_again,
+    place_of_change,
+    place_of_rounding,
+    without_chance,
+)
 from pullback._live_graph import Called, Mark, called, drawn, marks, name_of_input
 from pullback._live_program import carried, weight
 from pullback._live_recorder import (
@@ -34,6 +39,7 @@ from pullback._live_recorder import (
     Lent,
     Recorder,
     Watched,
+    as_without_modes,
     at,
     place_in_f,
     told_at,
@@ -210,17 +216,22 @@ def live(
     scripts the picture shows x, v, J and the product, as :func:`pullback.draw.vjp` does.
 
     The first numbers come from :func:`pullback.jacobian` and :func:`torch.autograd.grad`
-    in x's dtype. The page goes on in double precision, and parameters of f that have less
-    are taken as they are; :meth:`Live.answer` says what torch answers there.
+    in x's dtype. The page goes on in double precision, also where f has ``x.float()``, and
+    parameters of f that have less are taken as they are; :meth:`Live.answer` says what
+    torch answers there. Functions such as ``exp`` and ``log`` are the browser's, whose last
+    digit may be another, and sums are added from left to right, so that what rounding
+    leaves of terms that cancel may be another number than torch's.
 
     With ``graph=True`` the graph of f stands below, as :func:`pullback.draw.graph` draws
     it: the value that each operation computes, and the cotangents on their way back,
     which follow x and v, too. Operations are called as f calls their results, and beyond
     24 they are drawn by module.
 
-    The program is that of **one** way through f, so f may not look at values. What is
-    refused names the line of f, or the module in it. What f writes into tensors that it has
-    not made, such as running statistics, is as before afterwards.
+    The program is that of **one** way through f, so f may not look at values. What f reads
+    past all operations, as in a thread of its own, is found by running f at a second x; not
+    if it is the same there. What is refused names the line of f, or the module in it. What
+    f writes into tensors that it has not made, such as running statistics, is as before
+    afterwards.
 
     Args:
         f: Function that maps x to one tensor y.
@@ -247,7 +258,8 @@ def live(
         RuntimeError: f changes x in place, or its result does not depend on x.
         NotImplementedError: f looks at values (``if x.sum() > 0``, ``.item()``), has
             shapes that depend on them (``x[x > 0]``), draws random numbers, has no
-            derivative, or uses an operation that a page cannot compute.
+            derivative, differs in x's dtype and in float64, has integers that may wrap or
+            be larger than 2**53, or uses an operation that a page cannot compute.
 
     Examples:
         >>> import torch, pullback
@@ -349,9 +361,17 @@ def _recorded(
             if recorder.refused:  # and f has caught it
                 raise recorder.refused
         if other := _another(of.y, given, x.dtype):
-            raise RuntimeError(at(other, place_of_change(f, x.detach().clone())))
-        shown = [of.y, product, *seen.values()]
-        outputs = [n if isinstance(n, int) else recorder.read(n) for n in shown]
+            own = x.detach().clone()
+            if x.dtype is not torch.float64 and gives_again(f, own, given):
+                reason = (
+                    f"f gives {listed(given.flatten().tolist())} in {x.dtype}, and "
+                    f"{listed(of.y.flatten().tolist())} in float64, in which a page "
+                    "computes; with x.double() both are the same"
+                )
+                raise NotImplementedError(at(reason, place_of_rounding(f, own)))
+            raise RuntimeError(at(other, place_of_change(f, own)))
+        outputs = _outputs(recorder, of, product, seen)
+        _check_elsewhere(f, recorder, outputs, graph=graph)
         if graph:
             with Doubled() as mode:
                 numbers = {mark: i for i, mark in enumerate(seen, 2)}
@@ -364,6 +384,45 @@ def _recorded(
         )
         raise ValueError(at(reason, recorder.longest()))
     return program, drawing
+
+
+def _outputs(
+    recorder: Recorder, of: Called, product: Tensor, seen: dict[Mark, Any]
+) -> list[int]:
+    shown = [of.y, product, *seen.values()]
+    return [n if isinstance(n, int) else recorder.read(n) for n in shown]
+
+
+def _check_elsewhere(
+    f: Callable[[Tensor], Tensor], first: Recorder, outputs: Sequence[int], *, graph: bool
+) -> None:
+    """Refuse f if its program is another at another x.
+
+    So it is where f has read numbers of x past all operations: in a thread, by an address.
+    """
+    x, v = (t.detach() for t in first.kept[:2])
+    leaf, weights = (0.3 - 1.7 * x).requires_grad_(), 0.3 - 1.7 * v
+    recorder = Recorder(leaf, weights)
+    try:
+        with (
+            Lent() as lent,
+            Watched(leaf, lent),
+            recorder,
+            SeeReaders(recorder.read_past_operations),
+        ):
+            of = called(f, leaf)
+            found = _outputs(recorder, of, *_pulled(of, weights, recorder, graph=graph))
+    except NotImplementedError:
+        raise
+    except Exception:  # such as a place that x does not have
+        return
+    if repr(recorder.program.data(found)) == repr(first.program.data(outputs)):
+        return
+    nodes = zip(first.program.nodes, recorder.program.nodes, strict=False)
+    differ = (i for i, (node, other) in enumerate(nodes) if repr(node) != repr(other))
+    place = first.written_at.get(next(differ, -1), "")
+    reason = "f computes with numbers that it has read of x; one way for all x is needed"
+    raise NotImplementedError(at(reason, place))
 
 
 def _backward(
@@ -386,6 +445,13 @@ def _pulled(
     of: Called, v: Tensor, mode: Doubled, *, graph: bool
 ) -> tuple[Tensor, dict[Mark, Any]]:
     """Return the product, and with a graph the numbers on the way to it."""
+    with as_without_modes(of.y):
+        return _pulled_under(of, v, mode, graph=graph)
+
+
+def _pulled_under(
+    of: Called, v: Tensor, mode: Doubled, *, graph: bool
+) -> tuple[Tensor, dict[Mark, Any]]:
     if not graph:
         (product,) = torch.autograd.grad(of.y, of.leaf, v, materialize_grads=True)
         return product, {}

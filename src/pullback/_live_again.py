@@ -8,7 +8,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pullback._inputs import call
-from pullback._live_recorder import Lent, Listed, Operation, Watched, at, line
+from pullback._live_recorder import Doubled, Lent, Listed, Operation, Watched, at, line
 from pullback._site import is_own_file
 
 #: Where no f is written: Python's own, and what is installed beside torch.
@@ -115,6 +115,36 @@ def place_of_change(f: Callable[[Tensor], Tensor], leaf: Tensor) -> str:
     return ""
 
 
+def gives_again(f: Callable[[Tensor], Tensor], leaf: Tensor, given: Tensor) -> bool:
+    """Tell whether f gives a result in its own dtype twice more: it depends on x alone."""
+    for _ in range(2):
+        with Lent() as lent, Watched(leaf, lent), torch.no_grad():
+            y = call(f, (leaf,), copied=(leaf,), check=False)
+        if y.shape != given.shape or not torch.equal(y.nan_to_num(), given.nan_to_num()):
+            return False
+    return True
+
+
+def place_of_rounding(f: Callable[[Tensor], Tensor], leaf: Tensor) -> str:
+    """Return the line of f after which its dtype and float64 compute far apart."""
+    slack, last = torch.finfo(leaf.dtype).eps ** 0.5, ""
+    own, wide = _operations(f, leaf), _operations(f, leaf.double(), Doubled())
+    for (name, numbers, place), (other, others, _) in zip(own, wide, strict=False):
+        if name != other or not _near(numbers, others, slack):
+            break
+        last = place or last
+    return last
+
+
+def _near(parts: list[Any], others: list[Any], slack: float) -> bool:
+    return len(parts) == len(others) and all(
+        a.shape == b.shape
+        and torch.allclose(a.double(), b.double(), rtol=slack, atol=slack, equal_nan=True)
+        for a, b in zip(parts, others, strict=True)
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and not a.is_complex()
+    )
+
+
 def _same(parts: list[Any], others: list[Any]) -> bool:
     return len(parts) == len(others) and all(
         torch.equal(a.nan_to_num(), b.nan_to_num())
@@ -124,9 +154,13 @@ def _same(parts: list[Any], others: list[Any]) -> bool:
     )
 
 
-def _operations(f: Callable[[Tensor], Tensor], leaf: Tensor) -> list[Operation]:
-    """Return what f computes."""
+def _operations(
+    f: Callable[[Tensor], Tensor],
+    leaf: Tensor,
+    mode: AbstractContextManager[Any] | None = None,
+) -> list[Operation]:
+    """Return what f computes, under a mode."""
     listed = Listed()
-    with Lent() as lent, Watched(leaf, lent), listed:
+    with Lent() as lent, Watched(leaf, lent), mode or nullcontext(), listed:
         call(f, (leaf,), copied=(leaf,), check=False)
     return listed.found

@@ -65,7 +65,7 @@ def rule(*names: str) -> Callable[[R], R]:
 #: Math) calls them.
 SAME = """
     abs acos acosh asin asinh atan atan2 atanh ceil cos cosh eq erf erfc exp expm1 floor
-    fmod ge gt hypot isnan le log log10 log1p log2 lt mul ne neg pow round sigmoid sign
+    fmod ge gt hypot isnan le log log10 log1p log2 lt mul ne neg round sigmoid sign
     sin sinh sqrt tan tanh trunc where
 """
 RENAMED = {"maximum": "max", "minimum": "min", "remainder": "mod", "sgn": "sign"}
@@ -138,8 +138,25 @@ def _rsub(r: Reader, out: Tensor, a: Any, b: Any, alpha: float = 1) -> int:
 
 @rule("div")
 def _div(r: Reader, out: Tensor, a: Any, b: Any, rounding_mode: str | None = None) -> int:
-    quotient = r.program.each("div", r.read(a, out.shape), r.read(b, out.shape))
-    return r.program.each(rounding_mode, quotient) if rounding_mode else quotient
+    both = r.read(a, out.shape), r.read(b, out.shape)
+    if rounding_mode == "floor":
+        return r.program.each("floordiv", *both)
+    quotient = r.program.each("div", *both)
+    return r.program.each("trunc", quotient) if rounding_mode else quotient
+
+
+@rule("pow")
+def _pow(r: Reader, out: Tensor, a: Any, b: Any) -> int:
+    base, each = r.read(a, out.shape), r.program.each
+    if isinstance(b, Tensor) or b not in (0.5, -0.5, -1, 2, -2, 3):
+        return each("pow", base, r.read(b, out.shape))
+    if abs(b) == 0.5:  # as torch, to the last digit and at -0
+        power = each("sqrt", base)
+    else:
+        power = base
+        for _ in range(abs(int(b)) - 1):
+            power = each("mul", power, base)
+    return power if b > 0 else each("div", r.read(1), power)
 
 
 @rule("floor_divide")
@@ -162,32 +179,6 @@ def _relu(r: Reader, out: Tensor, a: Any) -> int:
     return r.program.each("max", r.read(a), r.read(0))
 
 
-@rule("gelu")
-def _gelu(r: Reader, out: Tensor, a: Tensor, *, approximate: str = "none") -> Any:
-    if approximate != "none":
-        return NotImplemented
-    return r.program.each("mul", r.read(a), _normal(r, r.read(a)))
-
-
-@rule("gelu_backward")
-def _gelu_backward(
-    r: Reader, out: Tensor, v: Tensor, a: Tensor, *, approximate: str = "none"
-) -> Any:
-    if approximate != "none":
-        return NotImplemented
-    each, x = r.program.each, r.read(a)
-    half = each("div", each("mul", x, x), r.read(-2))
-    bell = each("mul", each("exp", half), r.read(1 / math.sqrt(2 * math.pi)))
-    return each("mul", r.read(v), each("add", _normal(r, x), each("mul", x, bell)))
-
-
-def _normal(r: Reader, node: int) -> int:
-    """Return the distribution function of the normal distribution, exact at both ends."""
-    each = r.program.each
-    tail = each("erfc", each("div", node, r.read(-math.sqrt(2))))
-    return each("div", tail, r.read(2))
-
-
 @rule("clamp", "clamp_min")
 def _clamp(r: Reader, out: Tensor, a: Any, min: Any = None, max: Any = None) -> int:
     node = r.read(a, out.shape)
@@ -206,7 +197,27 @@ def _convert(r: Reader, out: Tensor, a: Tensor, *_: Any, **__: Any) -> int:
         return r.program.each("ne", r.read(a), r.read(0))
     if out.is_floating_point() or not a.is_floating_point():
         return r.read(a)
-    return r.program.each("trunc", r.read(a))
+    if out.dtype is not torch.int64:
+        raise Lacking(f"numbers cut to {out.dtype}, which wraps; long() is known")
+    return r.program.each("long", r.read(a))
+
+
+#: Kinds of nodes that give integers as they are, also where double precision has not all.
+CHOOSE = {"fmod", "join", "list", "long", "max", "min", "mod", "put", "take", "where"}
+
+
+def check_integers(r: Reader, out: Tensor, node: int) -> None:
+    """Refuse integers that may wrap, or be larger than those that a page has."""
+    if out.is_floating_point() or out.dtype is torch.bool:
+        return
+    low, high = torch.iinfo(out.dtype).min, torch.iinfo(out.dtype).max
+    if out.dtype is torch.int64:
+        if r.program.nodes[node][0] in CHOOSE:
+            return
+        low, high = -(2**53), 2**53
+    least, most = r.program.bounds(node)
+    if not low <= least <= most <= high:
+        raise Lacking(f"{out.dtype} that may leave {low} to {high}")
 
 
 # --- all the entries along some dimensions ---------------------------------------------
@@ -265,9 +276,12 @@ def _var(
         dim, unbiased = None, dim
     free = int(unbiased) if correction is None else correction
     view, k = _last(t, dim)
-    mean = r.program.each("div", r.program.fold("add", r.read(view), k), r.read(k))
+    node, each = r.read(view), r.program.each
     rows = [i // k for i in range(view.numel())]
-    away = r.program.each("sub", r.read(view), r.program.take(mean, rows))
+    first = r.program.take(node, range(0, view.numel(), k))  # the mean of equal numbers
+    beyond = each("sub", node, r.program.take(first, rows))
+    mean = each("add", first, each("div", r.program.fold("add", beyond, k), r.read(k)))
+    away = each("sub", node, r.program.take(mean, rows))
     squares = r.program.fold("add", r.program.each("mul", away, away), k)
     var = r.program.each("div", squares, r.read(max(0, k - free)))
     return (var, mean) if isinstance(out, tuple) else var
@@ -309,7 +323,10 @@ def _ordered(r: Reader, t: Tensor, dim: int, down: bool, count: int) -> tuple[in
     """Return the first so many values along a dimension in their order, and indices."""
     view, k = _last(t, dim)
     node = r.read(view)
-    order = r.program.sort(node, k, down=down)
+    if count == 1 and not down:  # the smallest is NaN where one is
+        order = r.program.sort(r.program.each("neg", node), k, down=True)
+    else:
+        order = r.program.sort(node, k, down=down)
     shape = [*view.shape[:-1], count] if t.ndim else []
     first = torch.arange(view.numel(), device="cpu").reshape(-1, k)[:, :count]
     kept = first.reshape(shape)

@@ -22,6 +22,7 @@ Letters are numbers of nodes. Nodes 0 and 1 are x and v.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from json import dumps
@@ -32,6 +33,11 @@ from torch import Tensor
 
 Node = tuple[Any, ...]
 V = 1  # its number
+#: Kinds of nodes that give integers of which it is known between which numbers they lie.
+BOUNDED = {
+    *("abs", "add", "floordiv", "fmod", "fold", "join", "max", "min", "mod", "mul", "neg"),
+    *("put", "scan", "sub", "take", "trunc", "where"),
+}
 
 
 class Program:
@@ -108,7 +114,8 @@ class Program:
     def data(self, outputs: Sequence[int], inputs: int = 2) -> dict[str, Any]:
         """Return what the outputs need, as JSON can carry it.
 
-        The first ``still`` nodes, but for v, do not depend on v.
+        The first ``still`` nodes, but for v, do not depend on v. It is ``linear`` if what
+        depends on v is so by the kinds of its nodes: not where a hook clamps gradients.
         """
         wanted, stack = set(range(inputs)), list(outputs)
         while stack:
@@ -123,7 +130,93 @@ class Program:
             "still": next(
                 (i for i, n in enumerate(order) if V in self.parts(n)), len(order)
             ),
+            "linear": self.linear(order),
         }
+
+    def linear(self, order: Sequence[int]) -> bool:
+        """Tell whether all nodes that depend on v are multiples of it: twice v, twice each.
+
+        Zeros go with multiples as well as with constants.
+        """
+        multiples = {V}
+        depend = {V}
+
+        def zero(node: int) -> bool:
+            kind, *values = self.nodes[node]
+            return bool(kind == "list" and not any(values))
+
+        def free(*nodes: int) -> bool:
+            return depend.isdisjoint(nodes)
+
+        def all_multiples(*nodes: int) -> bool:
+            return all(node in multiples or zero(node) for node in nodes)
+
+        for node in order:
+            if free(*(parts := self.parts(node))):
+                continue
+            depend.add(node)
+            match self.nodes[node]:
+                case ("fold" | "scan", "add", *_) | ("neg" | "add" | "sub" | "join", *_):
+                    fits = all_multiples(*parts)
+                case ("take" | "div", a, b):
+                    fits = a in multiples and free(b)
+                case ("mul", a, b):
+                    fits = any(p in multiples and free(q) for p, q in ((a, b), (b, a)))
+                case ("put" | "pour", a, i, b):
+                    fits = free(i) and all_multiples(a, b)
+                case ("where", condition, a, b):
+                    fits = free(condition) and all_multiples(a, b)
+                case _:
+                    fits = False
+            if not fits:
+                return False
+            multiples.add(node)
+        return True
+
+    def bounds(self, node: int) -> tuple[float, float]:
+        """Return between which numbers those of a list of integers lie, NaN apart."""
+        kind, *rest = self.nodes[node]
+        if kind == "list":
+            return min(rest, default=0), max(rest, default=0)
+        if kind in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "isnan"):
+            return 0, 1
+        if kind == "sort":
+            return 0, self.lengths[node] - 1
+        if kind == "sign":
+            return -1, 1
+        if kind not in BOUNDED:
+            return -math.inf, math.inf
+        chosen = rest[:1] if kind == "take" else rest[1:] if kind == "where" else rest
+        chosen = rest[::2] if kind == "put" else chosen
+        f, count = kind, 1
+        if kind in ("fold", "scan"):
+            f, (chosen, count) = rest[0], (rest[1:2], rest[2])
+        found = [self.bounds(part) for part in chosen]
+        (a, b), (c, d) = found[0], found[-1]
+        match f:
+            case "add" if kind == f:
+                return a + c, b + d
+            case "add":
+                return min(a, count * a), max(b, count * b)
+            case "sub":
+                return a - d, b - c
+            case "neg":
+                return -b, -a
+            case "mul" if kind == f:
+                corners = [p * q if p and q else 0 for p in (a, b) for q in (c, d)]
+                return min(corners), max(corners)
+            case "mul":
+                most = max(-a, b, 1) ** count
+                return -most, most
+            case "max" | "min" if kind == f:
+                choose = max if f == "max" else min
+                return choose(a, c), choose(b, d)
+            case "mod":
+                return min(c, 0), max(d, 0)
+            case "abs" | "floordiv" | "fmod" | "trunc":
+                return -max(-a, b), max(-a, b)
+        lows, highs = zip(*found, strict=True)
+        return min(lows), max(highs)
 
     def parts(self, node: int) -> list[int]:
         """Return the nodes that a node is made of."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from traceback import walk_tb
@@ -19,7 +20,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from pullback._frames import frames
 from pullback._graph import nodes_from
-from pullback._live_operators import CONSTANT, RULES, Lacking
+from pullback._live_operators import CONSTANT, RULES, Lacking, check_integers
 from pullback._live_program import Program, extent, places
 from pullback._site import is_own_file
 from pullback._torch import (
@@ -28,6 +29,7 @@ from pullback._torch import (
     decomposition,
     node_number,
     number_of,
+    product_of,
     pytree,
     schema,
     storage_key,
@@ -177,6 +179,36 @@ class Doubled(TorchDispatchMode):
         return t.detach().clone()
 
 
+@contextmanager
+def as_without_modes(y: Tensor) -> Iterator[None]:
+    """Have the backward of each ``prod`` behind y compute as torch does without a mode.
+
+    It divides the result by each factor if none is 0, and under a mode multiplies the
+    others, which is another number where the result is too small or too large.
+    """
+    handles = [
+        node.register_hook(partial(_divided, node))
+        for node in nodes_from([get_gradient_edge(y).node])
+        if product_of(node)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _divided(node: Any, sent: Any, arrived: Any) -> Any:
+    kept = product_of(node)
+    if kept is None or sent[0] is None or not kept[0].ndim:
+        return None
+    factors, result, dim, keeps = kept
+    (v,) = arrived
+    if dim is not None and not keeps:
+        result, v = result.unsqueeze(dim), v.unsqueeze(dim)
+    return (torch.where((factors == 0).any(), sent[0], v * (result / factors)),)
+
+
 def doubled(value: Any) -> Any:
     """Return a tensor, or a dtype, of double precision if it is of single precision."""
     if isinstance(value, Tensor) and value.dtype in (torch.float32, *HALF):
@@ -211,7 +243,10 @@ class Recorder(Doubled):
                 self.operations[named(func)] = place
         first = len(self.program.nodes)
         try:
-            return self.follow(func, args, kwargs)
+            out = self.follow(func, args, kwargs)
+            if isinstance(func, OpOverload) and "empty" in named(func):
+                out.zero_()  # what lies there by chance belongs in no program
+            return out
         finally:
             for node in range(first, len(self.program.nodes)):
                 self.written_at.setdefault(node, self.place())
@@ -271,6 +306,7 @@ class Recorder(Doubled):
         for t, node in zip(
             results, nodes if isinstance(nodes, tuple) else (nodes,), strict=True
         ):
+            check_integers(self, t, node)
             self.write(t, node)
         return out
 
@@ -339,7 +375,8 @@ class Recorder(Doubled):
             if self.program.lengths[node] > 1:
                 return self.program.take(node, places(t))
         else:
-            node = self.program.constant(t.double().flatten().tolist())
+            known = t.double().flatten().clone()  # zeros of autograd have no memory
+            node = self.program.constant(known.tolist())
         return self.program.spread(node, t.numel()) if shape is None else node
 
     def write(self, t: Tensor, node: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -76,6 +76,7 @@ __all__ = [
     "optimizers_made",
     "out_of_sight",
     "part_of_torch",
+    "product_of",
     "pytree",  # nested tuples, lists and dicts, and paths in them
     "running_backward",
     "running_node",
@@ -328,6 +329,19 @@ def saved_tensors_of(node: Node) -> list[Tensor]:
     except RuntimeError:  # freed: backward is about to say so
         return []
     return [t for t in tensors if t is not None]
+
+
+def product_of(node: Node) -> tuple[Tensor, Tensor, int | None, bool] | None:
+    """Return what the node of a ``prod`` keeps: input, result, dim and keepdim.
+
+    None for other nodes, and where a release calls it something else.
+    """
+    if not node.name().startswith("ProdBackward") or not hasattr(node, "_saved_result"):
+        return None
+    dim = getattr(node, "_saved_dim", None)  # a negative one is told without its sign
+    signed = dim - 2**64 if dim is not None and dim >= 2**63 else dim
+    kept, keeps = cast(Any, node), getattr(node, "_saved_keepdim", True)
+    return kept._saved_self, kept._saved_result, signed, keeps
 
 
 def _parts(saved: Any) -> Sequence[Any]:

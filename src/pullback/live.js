@@ -3,10 +3,17 @@
 
   // ---- the interpreter of what _live_program.py writes: lists of numbers, without shapes
 
+  const mod = (a, b) => { const r = a % b; return r && r < 0 !== b < 0 ? r + b : r; };
+  // from what is left, as torch does: 1 / 0.1 rounded is 10, and 0.1 is in 1 nine times
+  function floordiv(a, b) {
+    if (!b) return a / b;
+    const q = (a - a % b) / b - Number(mod(a, b) !== a % b), n = Math.floor(q);
+    return q ? n + Number(q - n > 0.5) : 0 * (a / b);
+  }
   const round = a => { const r = Math.round(a); return r - a === 0.5 && r % 2 ? r - 1 : r; };
   const functions = {
     add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b,
-    neg: a => -a, round, isnan: a => Number(a !== a), sigmoid: a => 1 / (1 + Math.exp(-a)),
+    neg: a => -a, round, sign: a => Math.sign(a) || 0, isnan: a => Number(a !== a), sigmoid: a => 1 / (1 + Math.exp(-a)),
     eq: (a, b) => Number(a === b), ne: (a, b) => Number(a !== b),
     lt: (a, b) => Number(a < b), le: (a, b) => Number(a <= b),
     gt: (a, b) => Number(a > b), ge: (a, b) => Number(a >= b),
@@ -14,7 +21,8 @@
     where: (a, b, c) => a ? b : c, max: (a, b) => Math.max(a, b), min: (a, b) => Math.min(a, b),
     hypot: (a, b) => Math.hypot(a, b),
     pow: (a, b) => a === 1 ? 1 : a === -1 && Math.abs(b) === Infinity ? 1 : a ** b,
-    fmod: (a, b) => a % b, mod: (a, b) => { const r = a % b; return r && r < 0 !== b < 0 ? r + b : r; },
+    fmod: (a, b) => a % b, mod, floordiv,
+    long: a => Math.abs(a) < 2 ** 63 ? Math.trunc(a) : -(2 ** 63),
     erf: a => Math.abs(a) > 1 ? Math.sign(a) * (1 - tail(Math.abs(a))) : middle(a),
     erfc: a => a > 1 ? tail(a) : 1 - functions.erf(a),
   };
@@ -84,10 +92,11 @@
 
   const unit = (n, k) => Array.from({ length: n }, (_, i) => Number(i === k));
 
-  // a number as it is shown
+  // a number as it is shown; the largest of all is not rounded to one beyond
+  const rounded = (x, to) => Math.abs(to) < Infinity ? to : x;
   const tidy = x => Math.abs(x) < 1e-3 && x !== 0
     ? x.toExponential(1)
-    : String(x === 0 ? 0 : Number(x.toPrecision(Math.abs(x) < 1 ? 3 : 4)));
+    : String(x === 0 ? 0 : rounded(x, Number(x.toPrecision(Math.abs(x) < 1 ? 3 : 4))));
 
   // J at x, row by row, and the lists of the last of its runs
   function jacobian(program, x, m) {
@@ -100,16 +109,19 @@
   }
 
   // sums as the cells show them: what rounding leaves of terms that cancel is 0; so is what
-  // is another number when the terms are added up
+  // is another number when the terms are added up. Whole numbers are not rounded
   const kept = (found, terms) => found.map((sum, k) => {
     const size = terms[k].reduce((all, x) => all + Math.abs(x), 0);
     const other = terms[k].reduce((all, x) => all + x, 0);
+    const exact = sum === other && size < 2 ** 53 && terms[k].every(Number.isInteger);
     const rounding = 4e-15 * size + 2 * Math.abs(sum - other);
-    return rounding < Infinity && Math.abs(sum) <= rounding ? 0 : sum;
+    return !exact && rounding < Infinity && Math.abs(sum) <= rounding ? 0 : sum;
   });
   const turned = J => J[0].map((_, j) => J.map(row => row[j]));
   const times = (lines, w) => lines.map(line => line.map((x, k) => x * w[k]));
-  const backward = (J, v, product) => kept(product, times(turned(J), v));
+  // where the product is no sum of the rows of J, nothing is known of its terms
+  const backward = ({ linear }, J, v, product) =>
+    linear ? kept(product, times(turned(J), v)) : product;
   const forward = (J, u) => kept(times(J, u).map(xs => xs.reduce((a, b) => a + b)), times(J, u));
 
   if (typeof document === "undefined") return { run, jacobian, backward, forward, tidy };
@@ -216,7 +228,7 @@
       const w = now[way], flat = J.flat(), rows = way === "v" ? J : turned(J);
       at = run(program, now.x, now.v, at);
       const [y, product, ...seen] = program.outputs.map(i => at[i]);
-      const result = way === "v" ? backward(J, w, product) : forward(J, w);
+      const result = way === "v" ? backward(program, J, w, product) : forward(J, w);
       const most = largest([...w, ...result, ...flat]);
       const cells = selector => every(`.pb-by-${way} ${selector}`);
       const write = (texts, words) => texts.forEach((text, k) => put(text, "textContent", words(k, text)));
@@ -243,7 +255,8 @@
       clearTimeout(later);
       later = setTimeout(() => {
         const terms = w.map((x, i) => `${tidy(x)}·${list(rows[i])}`).join(" + ");
-        const short = w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
+        const sum = program.linear || way === "u";
+        const short = sum && w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
         said.textContent = `y = ${list(y)}; ` +
           (way === "v" ? "vᵀJ = " : "J u = ") + short + list(result) +
           (way === "v" ? `, added to ${input}.grad` : ", the change of y along u");

@@ -286,6 +286,8 @@ def tidy(number: float) -> str:
         digits, power = f"{number:.1e}".split("e")
         return f"{digits}e{int(power)}"
     rounded = float(f"{number:.{3 if abs(number) < 1 else 4}g}")
+    if not math.isfinite(rounded):  # the largest of all
+        return repr(number)
     return str(int(rounded)) if rounded == int(rounded) else repr(rounded)
 
 
