@@ -997,6 +997,34 @@ def test_control_flow_operators_are_named():
         pullback.sparsity(f, torch.ones(3))
 
 
+FORWARD_OVER_REVERSE = """
+import torch, warnings
+from torch.func import grad, hessian, jvp
+import pullback
+
+def product_along(x):
+    return jvp(grad(torch.prod), (x,), (torch.ones_like(x),))[1]
+
+def curvature(x):
+    return hessian(lambda x: (x**3).sum() * x[0])(x)
+
+warnings.filterwarnings("error", "f looks at values")
+x = torch.tensor([1.0, 2.0, 3.0])
+for f in (product_along, curvature):
+    plan = pullback.sparsity(f, x)
+    J = pullback.jacobian(f, x)
+    assert torch.equal(plan.pattern.to_dense(), J.reshape(-1, 3) != 0)
+    assert torch.allclose(plan.jacobian(f, x).to_dense().reshape(J.shape), J)
+    assert not plan.assumed_dense
+pullback.sparsity(lambda x: curvature(x).sum(), x, hessian=True)
+"""
+
+
+def test_zeros_of_forward_mode_have_no_memory_to_be_read():
+    run = run_code(FORWARD_OVER_REVERSE)  # for such a read ends the process
+    assert run.returncode == 0, run.stderr
+
+
 # --- what attention, convolutions and indices hide -----------------------------------
 
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()

@@ -92,6 +92,7 @@ __all__ = [
     "variant",
     "vector_jacobian",
     "version",
+    "with_numbers",
 ]
 
 
@@ -439,6 +440,26 @@ def has_numbers(t: Tensor) -> bool:
     other way to know them.
     """
     return t.device.type != "meta" and not torch._is_zerotensor(t)
+
+
+def with_numbers(tree: Any) -> Any:
+    """Return a structure in which zeros that have no memory have some.
+
+    A dispatch mode is given such zeros by forward mode, and operations that it runs read
+    them as if they had.
+    """
+    tensors = (t for t in pytree.tree_leaves(tree) if isinstance(t, Tensor))
+    if not any(torch._is_zerotensor(t) for t in tensors):
+        return tree
+    return pytree.tree_map(_written_zeros, tree)
+
+
+def _written_zeros(value: Any) -> Any:
+    if not isinstance(value, Tensor) or not torch._is_zerotensor(value):
+        return value
+    count = value.untyped_storage().nbytes() // value.element_size()
+    zeros = torch.zeros(count, dtype=value.dtype, device=value.device)
+    return zeros.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def hooked_tensors() -> list[Tensor]:
