@@ -78,9 +78,11 @@ def sparsity(
     SIAM Review 47, 2005.
 
     With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
-    plan for :meth:`Sparsity.hessian`. Detection then follows f and its backward pass, and
-    the colouring makes use of symmetry: of an entry and its mirror image one is enough. It
-    is the star colouring of Coleman and Moré, *Estimation of sparse Hessian matrices
+    plan for :meth:`Sparsity.hessian`. Detection then follows f and its backward pass (what
+    that computes out of sight of torch, as a ``torch.autograd.Function`` may in NumPy, is a
+    constant, as to :func:`hessian`; :func:`hvp` finds it), and the colouring makes use of
+    symmetry: of an entry and its mirror image one is enough. It is the star colouring of
+    Coleman and Moré, *Estimation of sparse Hessian matrices
     and graph coloring problems*, Math. Programming 28, 1984, by the greedy method of
     Gebremedhin, Tarafdar, Manne and Pothen, *New acyclic and star coloring algorithms
     with application to computing Hessians*, SIAM J. Sci. Comput. 29, 2007.
