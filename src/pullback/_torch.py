@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import operator
 import os
 import sys
@@ -340,7 +341,7 @@ def cotangent_bytes(node: Node) -> list[int]:
 
     Nothing is counted where nothing is known.
     """
-    return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in _received(node)]
+    return [math.prod(t.shape) * t.dtype.itemsize for t in _received(node)]
 
 
 def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
