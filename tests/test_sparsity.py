@@ -1241,6 +1241,34 @@ def test_one_row_with_a_zero_is_enough_to_follow_a_large_function(all_are_large)
     assert plan.assumed_dense == ()
 
 
+@pytest.mark.parametrize("name", ["outputs", "inputs"])
+def test_what_a_relu_makes_flat_here_may_be_dense(all_are_large, name):
+    torch.manual_seed(0)
+    W, x = torch.randn(40, 40), torch.randn(40)
+    relu = torch.nn.functional.relu
+    f = {"outputs": lambda x: relu(W @ x), "inputs": lambda x: W @ relu(x)}[name]
+    plan = pullback.sparsity(f, x)
+    assert plan.assumed_dense == ("f, by rows drawn by lot",)
+    J = torch.func.jacrev(f)(x)
+    torch.testing.assert_close(plan.jacobian(f, x).to_dense(), J)
+
+
+def test_rows_that_are_not_finite_or_not_to_be_had_tell_nothing(all_are_large):
+    def f(x):
+        if x[0] < 0:
+            raise ValueError("x is negative")
+        return x.sqrt()[1:] + x[:-1]
+
+    def roots(x):
+        return x.sqrt() * torch.ones(6, 6).tril()[3]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # f looks at values
+        plan = pullback.sparsity(f, torch.ones(6))
+    assert plan.pattern.values().numel() == 10
+    assert pullback.sparsity(roots, torch.ones(6)).pattern.values().numel() == 4
+
+
 def test_a_network_of_images_is_called_dense_early():
     torch.manual_seed(0)  # which weights is no matter
     net = torch.nn.Sequential(
