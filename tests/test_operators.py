@@ -361,3 +361,31 @@ def test_hvp_finds_a_backward_that_hides_what_it_computes(through):
 def test_hvp_where_a_functions_second_derivative_is_zero(function):
     x, u = numbers(3), numbers(3).cos()
     close(pullback.hvp(lambda x: function.apply(x).sum(), x, u=u), torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("kind", ["of vectors", "of signals"])
+def test_batch_norm_in_training_has_no_gradient_of_a_sample(kind):
+    first = {
+        "of vectors": torch.nn.Linear(4, 3),
+        "of signals": torch.nn.Conv1d(2, 3, 1),
+    }[kind]
+    model = torch.nn.Sequential(first, torch.nn.BatchNorm1d(3))
+    x = torch.randn(5, 4) if kind == "of vectors" else torch.randn(5, 2, 6)
+    p = dict(model.named_parameters())
+
+    def loss(p, x):
+        return functional_call(model, p, (x[None],)).pow(2).sum()
+
+    with pytest.raises(ValueError, match=r"loss runs BatchNorm1d in training mode.*eval"):
+        pullback.per_sample_gradients(loss, p, x)
+    model(x)  # where it still works
+    model.eval()
+    found = pullback.per_sample_gradients(loss, p, x)
+    close(found, loop(loss, p, x))
+    model.train()  # but it is not run
+
+    def beside(p, x):
+        assert model.training
+        return (p["1.weight"].sum() * x).sum()
+
+    pullback.per_sample_gradients(beside, p, x)

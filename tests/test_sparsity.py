@@ -1269,6 +1269,11 @@ def test_rows_that_are_not_finite_or_not_to_be_had_tell_nothing(all_are_large):
     assert pullback.sparsity(roots, torch.ones(6)).pattern.values().numel() == 4
 
 
+def test_an_example_of_the_input_is_needed():
+    with pytest.raises(TypeError, match=r"as in pullback\.sparsity\(f, x\)"):
+        pullback.sparsity(torch.sin)
+
+
 def test_a_network_of_images_is_called_dense_early():
     torch.manual_seed(0)  # which weights is no matter
     net = torch.nn.Sequential(

@@ -135,6 +135,11 @@ def sparsity(
     check_argnum(argnums)
     check_wanted(mode, hessian)
     check_no_transform()
+    if callable(f) and not inputs:
+        raise TypeError(
+            "no inputs were given; what f is called with is needed, too, as in "
+            "pullback.sparsity(f, x), for the pattern is that of these shapes"
+        )
     (index,) = check_inputs(f, inputs, argnums)
     f, inputs = flat_form(f, inputs, index)
     check_single(f"inputs[{index}]", inputs[index])
