@@ -254,6 +254,58 @@ def test_numbers_in_pascals_and_metres_that_do_not_mix(size, mode):
     pullback.jacobian(f, x, batched=True, mode=mode)
 
 
+def cubic(x):
+    return x * x.pow(2).sum(1, keepdim=True)
+
+
+AMONG_OUTLIERS = {
+    "all": lambda x: cubic(x) - x.mean(0),
+    "one pair": lambda x: torch.cat(
+        [cubic(x)[:2], cubic(x)[2:3] + 0.1 * x[6], cubic(x)[3:]]
+    ),
+    "its neighbour": lambda x: torch.cat([cubic(x)[:6] + 0.1 * x[1:7], cubic(x)[6:]]),
+}
+
+
+@pytest.mark.parametrize("name", AMONG_OUTLIERS)
+@pytest.mark.parametrize("size", [30, 1000])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_one_large_sample_hides_no_mixing_of_others(name, size, mode):
+    torch.manual_seed(0)
+    x = torch.randn(8, 3)
+    x[4] *= size
+    assert pullback.mixing(AMONG_OUTLIERS[name], x)
+    for last in range(7, 9):
+        with pytest.raises(ValueError, match="f mixes samples"):
+            pullback.jacobian(AMONG_OUTLIERS[name], x[:last], batched=True, mode=mode)
+
+
+def test_what_is_small_beside_one_but_large_beside_its_own_sample_mixes():
+    def f(x):
+        return x.sin() + 1e-5 * x.mean(0)
+
+    torch.manual_seed(0)
+    x = torch.randn(8, 3)
+    assert pullback.mixing(f, x)
+    with pytest.raises(ValueError, match="f mixes samples"):
+        pullback.jacobian(f, x, batched=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_one_large_sample_that_others_are_centred_by_is_rounding(seed, mode):
+    """Each of 300 sizes of outputs is told well enough."""
+    torch.manual_seed(seed)
+    x = torch.randn(100, 3)
+    x[4] *= 1000
+
+    def f(x):
+        shifted = x - (x.mean(0) - x.flip(0).mean(0))  # 0, up to rounding
+        return cubic(shifted) + shifted.relu() + shifted.sin()
+
+    pullback.jacobian(f, x, batched=True, mode=mode)
+
+
 class Once(Square):
     """The square, whose backward no second derivative goes through."""
 

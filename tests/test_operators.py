@@ -283,3 +283,109 @@ def test_flat_vectors_take_one_tensor_after_the_other():
     expected = [[1, 1, 1, 1, 1], [2, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 6, 0, 0]]
     assert matrix.tolist() == expected
     assert (J.T.to_scipy() @ torch.eye(4).numpy()).T.tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["J", "J.T", "H", "G", "SciPy"])
+def test_an_operator_notices_that_parameters_were_stepped(name):
+    p = {"w": numbers(3, 2), "b": numbers(2)}
+    x = numbers(4, 3)
+
+    def model(p, x):
+        return torch.tanh(x @ p["w"] + p["b"])
+
+    def loss(y):
+        return (y**4).sum()
+
+    G = pullback.gauss_newton_operator(model, p, x, loss=loss)
+    made = {
+        "J": (pullback.jacobian_operator(model, p, x), p),
+        "J.T": (pullback.jacobian_operator(model, p, x).T, model(p, x)),
+        "H": (pullback.hessian_operator(lambda p, x: loss(model(p, x)), p, x), p),
+        "G": (G, p),
+        "SciPy": (G.to_scipy(), np.ones(8)),
+    }
+    operator, u = made[name]
+    operator @ u
+    p["b"].add_(1)
+    with pytest.raises(
+        RuntimeError, match=r"inputs\[0\]\['b'\] was changed in place after"
+    ):
+        operator @ u
+
+
+class InNumPy(Square):
+    """The square, whose backward torch does not see."""
+
+    @staticmethod
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return torch.from_numpy(2 * x.detach().numpy()) * v.detach()
+
+
+class Flat(Square):
+    """A step, of which all derivatives are zero."""
+
+    @staticmethod
+    def backward(ctx, v):
+        return torch.zeros(v.shape, dtype=v.dtype)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, v):
+        return 2 * v
+
+
+@pytest.mark.parametrize("through", [torch.sin, torch.sum])
+def test_hvp_finds_a_backward_that_hides_what_it_computes(through):
+    def total(x):
+        return through(InNumPy.apply(x)).sum()
+
+    x, u = numbers(3), numbers(3).cos()
+    with pytest.raises(
+        RuntimeError, match=r"the backward of InNumPy computes out of sight"
+    ):
+        pullback.hvp(total, x, u=u)
+    a = x.clone().requires_grad_()
+    with pytest.raises(
+        RuntimeError, match=r"the backward of InNumPy computes out of sight"
+    ):
+        pullback.hessian_operator(total(a), a)
+
+
+@pytest.mark.parametrize("function", [Flat, Doubled])
+def test_hvp_where_a_functions_second_derivative_is_zero(function):
+    x, u = numbers(3), numbers(3).cos()
+    close(pullback.hvp(lambda x: function.apply(x).sum(), x, u=u), torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("kind", ["of vectors", "of signals"])
+def test_batch_norm_in_training_has_no_gradient_of_a_sample(kind):
+    first = {
+        "of vectors": torch.nn.Linear(4, 3),
+        "of signals": torch.nn.Conv1d(2, 3, 1),
+    }[kind]
+    model = torch.nn.Sequential(first, torch.nn.BatchNorm1d(3))
+    x = torch.randn(5, 4) if kind == "of vectors" else torch.randn(5, 2, 6)
+    p = dict(model.named_parameters())
+
+    def loss(p, x):
+        return functional_call(model, p, (x[None],)).pow(2).sum()
+
+    with pytest.raises(ValueError, match=r"loss runs BatchNorm1d in training mode.*eval"):
+        pullback.per_sample_gradients(loss, p, x)
+    model(x)  # where it still works
+    model.eval()
+    found = pullback.per_sample_gradients(loss, p, x)
+    close(found, loop(loss, p, x))
+    model.train()  # but it is not run
+
+    def beside(p, x):
+        assert model.training
+        return (p["1.weight"].sum() * x).sum()
+
+    pullback.per_sample_gradients(beside, p, x)

@@ -997,6 +997,34 @@ def test_control_flow_operators_are_named():
         pullback.sparsity(f, torch.ones(3))
 
 
+FORWARD_OVER_REVERSE = """
+import torch, warnings
+from torch.func import grad, hessian, jvp
+import pullback
+
+def product_along(x):
+    return jvp(grad(torch.prod), (x,), (torch.ones_like(x),))[1]
+
+def curvature(x):
+    return hessian(lambda x: (x**3).sum() * x[0])(x)
+
+warnings.filterwarnings("error", "f looks at values")
+x = torch.tensor([1.0, 2.0, 3.0])
+for f in (product_along, curvature):
+    plan = pullback.sparsity(f, x)
+    J = pullback.jacobian(f, x)
+    assert torch.equal(plan.pattern.to_dense(), J.reshape(-1, 3) != 0)
+    assert torch.allclose(plan.jacobian(f, x).to_dense().reshape(J.shape), J)
+    assert not plan.assumed_dense
+pullback.sparsity(lambda x: curvature(x).sum(), x, hessian=True)
+"""
+
+
+def test_zeros_of_forward_mode_have_no_memory_to_be_read():
+    run = run_code(FORWARD_OVER_REVERSE)  # for such a read ends the process
+    assert run.returncode == 0, run.stderr
+
+
 # --- what attention, convolutions and indices hide -----------------------------------
 
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
@@ -1211,6 +1239,39 @@ def test_one_row_with_a_zero_is_enough_to_follow_a_large_function(all_are_large)
     plan = pullback.sparsity(lambda x: W @ x, torch.ones(6))
     assert plan.pattern.values().numel() == 21
     assert plan.assumed_dense == ()
+
+
+@pytest.mark.parametrize("name", ["outputs", "inputs"])
+def test_what_a_relu_makes_flat_here_may_be_dense(all_are_large, name):
+    torch.manual_seed(0)
+    W, x = torch.randn(40, 40), torch.randn(40)
+    relu = torch.nn.functional.relu
+    f = {"outputs": lambda x: relu(W @ x), "inputs": lambda x: W @ relu(x)}[name]
+    plan = pullback.sparsity(f, x)
+    assert plan.assumed_dense == ("f, by rows drawn by lot",)
+    J = torch.func.jacrev(f)(x)
+    torch.testing.assert_close(plan.jacobian(f, x).to_dense(), J)
+
+
+def test_rows_that_are_not_finite_or_not_to_be_had_tell_nothing(all_are_large):
+    def f(x):
+        if x[0] < 0:
+            raise ValueError("x is negative")
+        return x.sqrt()[1:] + x[:-1]
+
+    def roots(x):
+        return x.sqrt() * torch.ones(6, 6).tril()[3]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # f looks at values
+        plan = pullback.sparsity(f, torch.ones(6))
+    assert plan.pattern.values().numel() == 10
+    assert pullback.sparsity(roots, torch.ones(6)).pattern.values().numel() == 4
+
+
+def test_an_example_of_the_input_is_needed():
+    with pytest.raises(TypeError, match=r"as in pullback\.sparsity\(f, x\)"):
+        pullback.sparsity(torch.sin)
 
 
 def test_a_network_of_images_is_called_dense_early():

@@ -621,6 +621,17 @@ def test_has_numbers():
     assert not _torch.has_numbers(torch._efficientzerotensor((2,)))
 
 
+def test_with_numbers():
+    zeros = torch._efficientzerotensor((2, 3)).mT
+    given = {"a": [X, zeros], "b": 3}
+    made = _torch.with_numbers(given)
+    assert made["a"][0] is X
+    assert made["b"] == 3
+    assert made["a"][1].tolist() == [[0, 0]] * 3
+    assert made["a"][1].stride() == zeros.stride()
+    assert _torch.with_numbers(made) is made  # nothing to be done
+
+
 def test_operations_apart_from_those_that_take_functions():
     assert isinstance(torch.ops.aten.sin.default, _torch.OpOverload)
     assert not isinstance(torch.ops.higher_order.cond, _torch.OpOverload)

@@ -182,6 +182,9 @@ def laplacian(
 ) -> Any:
     r"""Return the trace of the Hessian, :math:`\sum_i\partial^2f/\partial x_i^2`.
 
+    What the backward of a ``torch.autograd.Function`` computes out of sight of torch, as in
+    NumPy, is a constant to it, as to :func:`hessian`; :func:`hvp` finds it.
+
     Args:
         f: Function of the inputs that returns one number; if ``batched``, one for each
             sample, of shape ``(B,)`` or ``(B, 1)``. Or a tensor of them, already computed

@@ -249,7 +249,7 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         name = kind.__name__
         alone = alone or name in ALONE
         if name == CUT:
-            cut = cut or _refusal("its backward is marked with once_differentiable")
+            cut = cut or refusal("its backward is marked with once_differentiable")
         elif issubclass(kind, BackwardCFunction):
             custom = True
             cut = node.refusal if function_of(node) is _Cut else cut
@@ -258,9 +258,9 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
 
 def check_twice(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
     """Raise RuntimeError if on the way from the ys to the xs is no second derivative."""
-    refusal = refusal_on_the_way(ys, xs)
-    if refusal:
-        raise RuntimeError(refusal)
+    reason = refusal_on_the_way(ys, xs)
+    if reason:
+        raise RuntimeError(reason)
 
 
 def refusal_on_the_way(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> str:
@@ -272,16 +272,48 @@ def refusal_on_the_way(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> str:
             leads.add(node)
             reason = cut_by(node)
             if reason:
-                return _refusal(reason)
+                return refusal(reason)
     return ""
 
 
-def _refusal(reason: str) -> str:
+def refusal(reason: str) -> str:
+    """Return what to say where f has no second derivative, for that reason."""
     return (
         f"f has no second derivative: {reason} (torch.autograd.grad would leave it out, or "
         "give zeros); operations of torch that are differentiable twice are needed, in a "
         "backward without the mark, and if and for of Python in place of control flow"
     )
+
+
+@contextmanager
+def hidden_backwards(ys: Sequence[Tensor]) -> Iterator[list[str]]:
+    """Yield a list, of custom Functions whose backward hides what it computes.
+
+    To be known, backward runs in this block, with a graph, and from cotangents that require
+    grad: what is not zero depends on them, so that without a graph it was made out of
+    sight of torch, as in NumPy.
+    """
+    hidden: list[str] = []
+    handles = []
+
+    def look_at(node: GraphNode, name: str) -> None:
+        def look(sent: Sequence[Any], received: Sequence[Any]) -> None:
+            if any(v is not None and v.requires_grad for v in received):
+                found = [w for w in sent if w is not None and not w.requires_grad]
+                if any(not w.is_meta and bool(w.any()) for w in found):
+                    hidden.append(name)
+
+        handles.append(node.register_hook(look))
+
+    for node in nodes_from([_edge(y)[0] for y in ys if y.requires_grad]):
+        function = function_of(node)
+        if function is not None:
+            look_at(node, function.__qualname__)
+    try:
+        yield hidden
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def cut_off(t: Tensor, refusal: str) -> Tensor:

@@ -348,9 +348,10 @@ def check_differentiated(name: str, value: Any) -> None:
         if not _differentiable(leaf):
             raise TypeError(
                 f"{name}{pytree.keystr(path)} has dtype {leaf.dtype}; a floating point "
-                "or complex dtype is needed (x.double() gives one; what only chooses, such "
-                "as token ids, has no derivative: take it by the embeddings that the ids "
-                "choose, which many models accept as inputs_embeds)"
+                "or complex dtype is needed (what only chooses, such as token ids, has no "
+                "derivative: take it by the embeddings that the ids choose, which many "
+                "models accept as inputs_embeds; whole numbers that measure something are "
+                "taken as x.double())"
             )
         if not _strided(leaf):
             raise TypeError(

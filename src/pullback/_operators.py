@@ -17,7 +17,7 @@ from pullback._function import (
     stops_at_fused_attention,
     without_aux,
 )
-from pullback._graph import check_twice, reach
+from pullback._graph import check_twice, hidden_backwards, reach, refusal
 from pullback._inputs import (
     check_all_real,
     check_devices,
@@ -25,10 +25,11 @@ from pullback._inputs import (
     check_real,
     flatten,
     kind_of,
+    named_tensors,
 )
 from pullback._products import Together, logger, pulled, ramps, rows_in_chunks
 from pullback._products import vjp as pull_through
-from pullback._torch import pytree
+from pullback._torch import pytree, version
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
@@ -150,7 +151,10 @@ def hvp(
         TypeError: f, an input, the output or u is of the wrong kind or dtype, or complex.
         ValueError: f returns more than one number, or u has not the structure and
             shapes of x.
-        RuntimeError: f changes an input in place, or a transform of ``torch.func`` is on.
+        RuntimeError: f changes an input in place, has no second derivative (see
+            :func:`hessian`), or a transform of ``torch.func`` is on. The backward of a
+            ``torch.autograd.Function`` that computes out of sight of torch, as in NumPy,
+            is found here, where :func:`hessian` takes it for a constant.
 
     Examples:
         >>> import torch, pullback
@@ -181,8 +185,9 @@ def jacobian_operator(
 
     Args:
         f: Function of the inputs, or a tensor y, as for :func:`vjp`.
-        *inputs: What f is called with. Their values, and those of what f captures, are to
-            stay while the operator is in use: f is called again for ``J @ u``.
+        *inputs: What f is called with. One that is changed in place, as by the step of an
+            optimizer, is noticed at the next product. The values of what f captures are to
+            stay while the operator is in use, too: f is called again for ``J @ u``.
         argnums: The input, or the inputs, to differentiate with respect to.
         has_aux: f returns ``(y, aux)``, and so the operator and aux, of this call, come
             back, as a tuple.
@@ -192,7 +197,8 @@ def jacobian_operator(
 
     Raises:
         TypeError: f, an input or an output is of the wrong kind or dtype, or complex.
-        RuntimeError: f changes an input in place, or a transform of ``torch.func`` is on.
+        RuntimeError: f changes an input in place, or a transform of ``torch.func`` is on;
+            at a product, an input was changed in place.
 
     Examples:
         >>> import torch, pullback
@@ -227,7 +233,8 @@ def hessian_operator(
         An :class:`Operator` from x to x.
 
     Raises:
-        TypeError, ValueError, RuntimeError: as :func:`hvp`.
+        TypeError, ValueError, RuntimeError: as :func:`hvp`; RuntimeError at a product, too,
+            if an input was changed in place, as by the step of an optimizer.
 
     Examples:
         Newton's step, by conjugate gradients that see products alone:
@@ -271,7 +278,8 @@ def gauss_newton_operator(
         An :class:`Operator` from x to x.
 
     Raises:
-        TypeError, ValueError, RuntimeError: as :func:`hvp`.
+        TypeError, ValueError, RuntimeError: as :func:`hvp`; RuntimeError at a product, too,
+            if an input was changed in place, as by the step of an optimizer.
 
     Examples:
         Of half a sum of squares it is J^T J:
@@ -412,6 +420,30 @@ class _Side:
         return torch.cat([t.detach().reshape(-1).cpu() for t in leaves])
 
 
+class _Inputs:
+    """The inputs of an operator, which are to keep their values.
+
+    A tensor in place of f has its graph, in which torch sees itself what was changed.
+    """
+
+    def __init__(self, function: CalledFunction) -> None:
+        found = [] if function.computed else pytree.tree_leaves(tuple(function.inputs))
+        self._inputs = function.inputs
+        self._tensors = [t for t in found if isinstance(t, Tensor)]
+        self._versions = [version(t) for t in self._tensors]
+
+    def check(self) -> None:
+        """Raise RuntimeError if one was written into."""
+        for k, (t, count) in enumerate(zip(self._tensors, self._versions, strict=True)):
+            if version(t) != count:
+                name = named_tensors(self._inputs)[k][0]
+                raise RuntimeError(
+                    f"{name} was changed in place after the operator was made, which is "
+                    "that of the former values; a new operator is needed, or one that is "
+                    "made from clones, which keep them"
+                )
+
+
 def _counted(value: Any, leaves: Sequence[Any]) -> str:
     kind = kind_of(value)
     if isinstance(value, Tensor):
@@ -426,6 +458,7 @@ class _JacobianOf(Operator):
         check_no_transform()
         self._function = function_or_tensor(f, inputs, argnums)
         check_all_real("an input", self._function.xs)
+        self._kept = _Inputs(self._function)
         with self._function.keep_grads():
             self._graph = self._function.record()
         check_all_real("an output", self._graph.ys)
@@ -443,6 +476,7 @@ class _JacobianOf(Operator):
         return self._graph.again
 
     def _pull(self, vs: Sequence[Tensor]) -> list[Tensor]:
+        self._kept.check()
         graph = self._graph
         again = graph.again and torch.is_grad_enabled()
         with self._function.keep_grads():
@@ -450,6 +484,7 @@ class _JacobianOf(Operator):
         return graph.cut(found) if again else list(found)
 
     def _push(self, us: Sequence[Tensor]) -> list[Tensor]:
+        self._kept.check()
         function = self._function
         try:
             return self._push_once(us, self._graph)
@@ -542,6 +577,7 @@ class _HessianOf(Operator):
         check_no_transform()
         self._function = function_or_tensor(f, inputs, argnums)
         check_all_real("an input", self._function.xs)
+        self._kept = _Inputs(self._function)
         self._graph, self._slope = self._differentiated()
         side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
@@ -553,6 +589,7 @@ class _HessianOf(Operator):
 
     def through(self, us: Sequence[Tensor]) -> list[Tensor]:
         """Return H u."""
+        self._kept.check()
         try:
             return self._product(us)
         except RuntimeError as error:
@@ -608,5 +645,10 @@ def _gradient(name: str, ys: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     if len(ys) != 1 or ys[0].numel() != 1:
         shapes = ", ".join(str(tuple(y.shape)) for y in ys)
         raise ValueError(f"{name} has shape {shapes}; one number is needed for a Hessian")
-    with torch.enable_grad():
-        return list(pull_through(ys, xs, create_graph=True)(torch.ones_like(ys[0])))
+    # the gradient is linear in this one, so that a part of it that has no graph is hidden
+    one = torch.ones_like(ys[0], requires_grad=True)
+    with torch.enable_grad(), hidden_backwards(ys) as hidden:
+        slope = list(pull_through(ys, xs, create_graph=True)(one))
+    if hidden:
+        raise RuntimeError(refusal(f"the backward of {hidden[0]} computes out of sight"))
+    return slope

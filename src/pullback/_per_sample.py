@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pullback._buffers import training_modules
 from pullback._function import detached, without_aux
 from pullback._inputs import (
     call,
@@ -36,8 +38,8 @@ def per_sample_gradients(
     No v gives them from one ``backward``, which adds over the samples. It is
     :func:`torch.func.vmap` over :func:`torch.func.grad`; where vmap cannot take the
     samples together, they go one by one, which the logger ``"pullback"`` says at level
-    INFO. Layers that mix samples, such as BatchNorm in training mode, have no gradient per
-    sample: the loss sees one sample at a time.
+    INFO. The loss sees one sample at a time: layers that mix samples have no gradient per
+    sample, and BatchNorm in training mode raises.
 
     Args:
         loss: Function of the parameters and **one** sample, ``loss(params, x, y)``, that
@@ -58,8 +60,8 @@ def per_sample_gradients(
     Raises:
         TypeError: loss is no function, a parameter is of the wrong kind or dtype or
             complex, there is no batch, or something in it is no tensor.
-        ValueError: the batch has tensors of different sizes, or the loss of a sample is
-            more than one number.
+        ValueError: the batch has tensors of different sizes, the loss of a sample is more
+            than one number, or it runs BatchNorm in training mode.
         RuntimeError: a transform of ``torch.func`` is on.
 
     Examples:
@@ -71,6 +73,13 @@ def per_sample_gradients(
         tensor([[0., 0.],
                 [0., 8.]])
     """
+    with _without_batch_norm(loss):
+        return _per_sample(loss, params, batch, chunk_size, has_aux)
+
+
+def _per_sample(
+    loss: Callable[..., Any], params: Any, batch: Any, chunk_size: int | None, has_aux: bool
+) -> Any:
     check_no_transform()
     if not callable(loss):
         raise TypeError(
@@ -123,6 +132,35 @@ def per_sample_gradients(
     if not has_aux:
         return found
     return found, pytree.tree_map(lambda *ts: torch.stack(ts), *beside)
+
+
+@contextmanager
+def _without_batch_norm(loss: Any) -> Iterator[None]:
+    """Raise where the loss runs a BatchNorm in training mode, which looks at a batch."""
+
+    def refuse(module: torch.nn.Module, *given: Any) -> None:
+        raise ValueError(
+            f"loss runs {type(module).__name__} in training mode, which takes mean and "
+            "variance over the batch, so that a sample has no gradient of its own; "
+            "model.eval() is needed, or a layer that treats each sample on its own, such "
+            "as GroupNorm"
+        )
+
+    found = [m for m in training_modules(loss) if isinstance(m, BATCH_NORMS)]
+    handles = [module.register_forward_pre_hook(refuse) for module in found]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+BATCH_NORMS = (
+    torch.nn.BatchNorm1d,
+    torch.nn.BatchNorm2d,
+    torch.nn.BatchNorm3d,
+    torch.nn.SyncBatchNorm,
+)
 
 
 def _samples(batch: Any) -> int:

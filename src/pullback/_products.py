@@ -131,7 +131,8 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
 def fastest_count(count: int, ys: list[Tensor], xs: list[Tensor]) -> int | None:
     """Return how many of ``count`` products are fastest together, None for all."""
     ends = sum([t.nbytes for t in (*ys, *xs)])
-    small = count * ends < 2**20  # to look at the graph would take longer than it gains
+    # to look at the graph would take longer than it gains
+    small = count < 64 and count * ends < 2**20
     if small or ys[0].device.type != "cpu":
         return None
     one = ends + bytes_on_the_way(ys)

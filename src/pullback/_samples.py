@@ -20,8 +20,10 @@ ROUNDINGS = 64
 ROUNDINGS_OF_HALF = 8
 #: What is rounding in float32 is less than this part of it in float64.
 VANISHED = 1e-3
-#: Outputs whose derivatives differ by more than this can hide what mixes in each other.
-UNEQUAL = 1e3
+#: Numbers or samples whose derivatives differ by more than this can hide what mixes.
+UNEQUAL = 100
+#: How many random products tell the size of each derivative: one may be small by chance.
+TRIES = 4
 
 
 def share_of_rounding(*dtypes: torch.dtype) -> float:
@@ -49,8 +51,9 @@ class Probes:
     is told apart from each other by products with weights on some of the samples.
 
     What may be rounding is asked of float64, where f can follow. In float32, what is still
-    there then is compared with the size of its own output and input, for beside one with
-    derivatives of 1e5 what another mixes looks like rounding.
+    there then is compared with the size of its own output, which is that of one number of
+    one sample, and of its own input, for beside one with derivatives of 1e5 what another
+    mixes looks like rounding.
 
     Args:
         like: What the seeds look like, tensors of shape ``(B, ...)``.
@@ -167,22 +170,22 @@ def _tell_apart(count: int) -> Tensor:
 
 
 def _are_unequal(J: Sequence[Tensor]) -> bool:
-    """Tell whether some rows of J are far smaller than others, and not zero."""
-    parts = [rows.reshape(len(rows), -1) for rows in J if rows.numel()]
+    """Tell whether numbers or samples have far smaller parts of J than others, not zero."""
+    parts = [rows.reshape(*rows.shape[:2], -1) for rows in J if rows.numel()]
     if not parts:
         return False
-    norms = [torch.linalg.vector_norm(part, dim=1) for part in parts]
+    norms = [torch.linalg.vector_norm(part, dim=2) for part in parts]
     sizes = torch.stack([norm.to(norms[0]) for norm in norms]).sum(0)
     sizes = sizes[(sizes > 0) & sizes.isfinite()]
     return len(sizes) > 1 and bool(sizes.max() > UNEQUAL * sizes.min())
 
 
 def sizes_of_outputs(
-    ys: Sequence[Tensor], xs: Sequence[Tensor], dim: int, share: float
+    ys: Sequence[Tensor], xs: Sequence[Tensor], dim: int, share: float, apart: bool = False
 ) -> list[Tensor]:
     """Return about how large the derivatives of each number of a sample are.
 
-    One product J t tells it for all of them, with a random t. It is taken from the graph
+    A product J t tells it for all of them, with a random t. It is taken from the graph
     as the derivative of v -> J^T v by v.
 
     Args:
@@ -191,9 +194,11 @@ def sizes_of_outputs(
         dim: Along which samples are laid; a size is the largest over them.
         share: What is taken for rounding beside a size. A size is never so small that
             rounding of float64 beside the largest size could come to more than that.
+        apart: Whether each sample has sizes of its own.
 
     Returns:
-        One for each y, with 1 element along dim; ones where it cannot be told.
+        One for each y, with 1 element along dim unless samples are apart; ones where it
+        cannot be told.
     """
     source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
 
@@ -205,11 +210,18 @@ def sizes_of_outputs(
     try:
         vJ = torch.autograd.grad(ys, xs, vs, create_graph=True, materialize_grads=True)
         vJ = tuple(w for w in vJ if w.requires_grad)
-        ts = [random(w) for w in vJ]
-        Jt = torch.autograd.grad(vJ, vs, ts, materialize_grads=True)
+        tries = [
+            torch.autograd.grad(
+                vJ, vs, [random(w) for w in vJ], retain_graph=True, materialize_grads=True
+            )
+            for _ in range(TRIES if apart else 1)
+        ]
     except (RuntimeError, ValueError):  # f is not twice differentiable, or J is zero
         return [torch.ones_like(y.real.narrow(dim, 0, 1)) for y in ys]
-    sizes = [t.abs().nan_to_num(0, 0, 0).amax(dim, keepdim=True) for t in Jt]
+    each = [torch.stack(Jt).abs().nan_to_num(0, 0, 0) for Jt in zip(*tries, strict=True)]
+    sizes = [found.amax(0) for found in each]
+    if not apart:
+        sizes = [size.amax(dim, keepdim=True) for size in sizes]
     return at_least(sizes, share)
 
 
@@ -221,8 +233,8 @@ def left_in_float64(
     Args:
         f: Function of the xs, tensors of shape ``(B, ...)``, that returns such tensors.
         xs: Its inputs.
-        one_by_one: Whether each number of an output, and of an input, is to count by the
-            size of its own derivatives.
+        one_by_one: Whether each number of each output is to count by the size of its own
+            derivatives, and so each number of an input by the largest over the samples.
     """
     mode = InFloat64()
     with torch.no_grad():
@@ -238,7 +250,7 @@ def left_in_float64(
     with mode, torch.enable_grad():
         sizes = [torch.ones_like(y) for y in wide]
         if one_by_one:
-            sizes = sizes_of_outputs(wide, leaves, 0, noise)
+            sizes = sizes_of_outputs(wide, leaves, 0, noise, apart=True)
         for mask, *seeds in zip(masks, *probes.on(masks), strict=True):
             rows = torch.autograd.grad(
                 wide,

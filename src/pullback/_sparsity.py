@@ -50,8 +50,9 @@ def sparsity(
     :meth:`Sparsity.jacobian` takes one product for each colour.
 
     Of a J with more than 2**24 entries, and 4096 numbers in x at the least, f is run once
-    more, and eight rows drawn by lot are looked at first. If none has a zero, J is taken to
-    be dense, which ``assumed_dense`` says, and the pattern is made when it is asked for.
+    more, and eight rows drawn by lot are looked at first, but none of zeros alone. If none
+    has a zero (that is one at -x, too, where f is then run), J is taken to be dense, which
+    ``assumed_dense`` says, and the pattern is made when it is asked for.
 
     What f captures is a constant, and zeros in it count (a banded matrix is banded, and to
     solve with a triangular one gives a triangle), as does -inf before a softmax (a causal
@@ -78,9 +79,11 @@ def sparsity(
     SIAM Review 47, 2005.
 
     With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
-    plan for :meth:`Sparsity.hessian`. Detection then follows f and its backward pass, and
-    the colouring makes use of symmetry: of an entry and its mirror image one is enough. It
-    is the star colouring of Coleman and Moré, *Estimation of sparse Hessian matrices
+    plan for :meth:`Sparsity.hessian`. Detection then follows f and its backward pass (what
+    that computes out of sight of torch, as a ``torch.autograd.Function`` may in NumPy, is a
+    constant, as to :func:`hessian`; :func:`hvp` finds it), and the colouring makes use of
+    symmetry: of an entry and its mirror image one is enough. It is the star colouring of
+    Coleman and Moré, *Estimation of sparse Hessian matrices
     and graph coloring problems*, Math. Programming 28, 1984, by the greedy method of
     Gebremedhin, Tarafdar, Manne and Pothen, *New acyclic and star coloring algorithms
     with application to computing Hessians*, SIAM J. Sci. Comput. 29, 2007.
@@ -132,6 +135,11 @@ def sparsity(
     check_argnum(argnums)
     check_wanted(mode, hessian)
     check_no_transform()
+    if callable(f) and not inputs:
+        raise TypeError(
+            "no inputs were given; what f is called with is needed, too, as in "
+            "pullback.sparsity(f, x), for the pattern is that of these shapes"
+        )
     (index,) = check_inputs(f, inputs, argnums)
     f, inputs = flat_form(f, inputs, index)
     check_single(f"inputs[{index}]", inputs[index])
@@ -173,34 +181,65 @@ def sparsity(
 LARGE = 2**24
 #: And how many numbers x must have.
 WIDE = 2**12
-#: How many rows are looked at.
+#: How many rows are looked at, other than those of zeros alone.
 ROWS = 8
+#: How many are drawn, for an output may be dead here, as one behind a ReLU.
+DRAWN = 64
+#: What f may raise where it is given other numbers.
+REFUSED = (RuntimeError, ValueError, IndexError, AssertionError)
 
 
 def _shape_if_dense(
     f: Callable[..., Any], inputs: Sequence[Any], index: int
 ) -> tuple[int, ...] | None:
-    """Return the shape of y if J is large, and no row drawn by lot has a zero."""
+    """Return the shape of y if J is large, and no row drawn by lot has a zero.
+
+    What is zero at x may be so since a ReLU is flat here. Therefore a row counts as full,
+    too, if each of its zeros is none at -x, and a row of zeros alone tells nothing.
+    """
     x = inputs[index]
     if x.is_meta or x.numel() < WIDE:
         return None
     try:
-        with torch.no_grad():
-            graph = CalledFunction(f, inputs, index).record()
-        y = graph.output
+        y, row_here = _rows_at(f, inputs, index, x)
         if not isinstance(y, torch.Tensor) or y.numel() * x.numel() < LARGE:
             return None
-        pull = vjp([y], graph.xs, create_graph=False)
+        row_there, alive = None, 0
         source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
-        lots = torch.randint(y.numel(), (ROWS,), generator=source, device="cpu")
+        lots = torch.randint(y.numel(), (DRAWN,), generator=source, device="cpu")
         for i in lots.tolist():
-            seed = torch.zeros_like(y)
-            seed.view(-1)[i] = 1
-            if not bool(pull(seed)[0].all()):
-                return None
-    except RuntimeError:  # what it was, following each operation will say
+            row = row_here(i)
+            if not bool(row.any()):
+                continue
+            if not bool(row.all()):
+                if row_there is None:
+                    row_there = _rows_at(f, inputs, index, -x.detach())[1]
+                if not bool((row | row_there(i)).all()):
+                    return None
+            alive += 1
+            if alive == ROWS:
+                return tuple(y.shape)
+    except REFUSED:  # what it was, following each operation will say
         return None
-    return tuple(y.shape)
+    return None
+
+
+def _rows_at(
+    f: Callable[..., Any], inputs: Sequence[Any], index: int, x: torch.Tensor
+) -> tuple[Any, Callable[[int], torch.Tensor]]:
+    """Return y at x, and what tells where a row of J is a number other than zero."""
+    args = [*inputs[:index], x, *inputs[index + 1 :]]
+    with torch.no_grad():
+        graph = CalledFunction(f, args, index).record()
+    y, pull = graph.output, vjp(graph.ys, graph.xs, create_graph=False)
+
+    def row(i: int) -> torch.Tensor:
+        seed = torch.zeros_like(y)
+        seed.view(-1)[i] = 1
+        found = pull(seed)[0]
+        return (found != 0) & found.isfinite()
+
+    return y, row
 
 
 def _plan_if_dense(

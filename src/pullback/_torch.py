@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import operator
 import os
 import sys
@@ -93,6 +94,7 @@ __all__ = [
     "variant",
     "vector_jacobian",
     "version",
+    "with_numbers",
 ]
 
 
@@ -353,7 +355,7 @@ def cotangent_bytes(node: Node) -> list[int]:
 
     Nothing is counted where nothing is known.
     """
-    return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in _received(node)]
+    return [math.prod(t.shape) * t.dtype.itemsize for t in _received(node)]
 
 
 def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
@@ -453,6 +455,26 @@ def has_numbers(t: Tensor) -> bool:
     other way to know them.
     """
     return t.device.type != "meta" and not torch._is_zerotensor(t)
+
+
+def with_numbers(tree: Any) -> Any:
+    """Return a structure in which zeros that have no memory have some.
+
+    A dispatch mode is given such zeros by forward mode, and operations that it runs read
+    them as if they had.
+    """
+    tensors = (t for t in pytree.tree_leaves(tree) if isinstance(t, Tensor))
+    if not any(torch._is_zerotensor(t) for t in tensors):
+        return tree
+    return pytree.tree_map(_written_zeros, tree)
+
+
+def _written_zeros(value: Any) -> Any:
+    if not isinstance(value, Tensor) or not torch._is_zerotensor(value):
+        return value
+    count = value.untyped_storage().nbytes() // value.element_size()
+    zeros = torch.zeros(count, dtype=value.dtype, device=value.device)
+    return zeros.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def hooked_tensors() -> list[Tensor]:

@@ -22,6 +22,7 @@ from pullback._torch import (
     storage_key,
     unwrap,
     variant,
+    with_numbers,
 )
 
 
@@ -91,6 +92,14 @@ def hidden_branches(operator: str, error: Exception | None = None) -> RuntimeErr
     return RuntimeError(at(reason, place_in_f(error)))
 
 
+#: What returns no tensor, and shows f no value: what raises, as solve, inv and others ask
+#: for, and what forward mode asks of a tangent's memory.
+NO_BRANCH = {
+    "aten._has_same_storage_numel.default",
+    "aten._linalg_check_errors.default",
+}
+
+
 class Tracker(QuietDispatchMode):
     """Runs every operation, and its rule beside it.
 
@@ -121,13 +130,14 @@ class Tracker(QuietDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = with_numbers((args, kwargs or {}))
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         for t in given:
             self._see_captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
-        if known:
+        if known or (any(t.is_meta for t in given) and not self.x.is_meta):
+            # on meta, the rules of zeros without memory ask for shapes
             return func(*args, **kwargs)
         self.unrecorded = self.unrecorded or not torch.is_grad_enabled()
         if _is_view(func):
@@ -253,8 +263,8 @@ class Tracker(QuietDispatchMode):
 
     def look(self, func: Any, given: list[Tensor]) -> None:
         """Warn if the values of what is given, which no output shows, may change."""
-        if str(func) == "aten._linalg_check_errors.default":
-            return  # of solve, inv and others: it takes no other way, but raises
+        if str(func) in NO_BRANCH:
+            return
         if any(self.memory.tracks(t) and self.memory.read(t).any for t in given):
             warnings.warn(
                 f"f looks at values that its inputs decide ({func}); the pattern holds "

@@ -232,6 +232,7 @@ def scans(call: Call) -> Result:
 
 
 FRESH = {
+    "_new_zeros_with_same_feature_meta",
     "bernoulli",
     "cauchy",
     "empty_like",
