@@ -304,6 +304,7 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 #    in memory; how curved is the loss surface; how bent is the loss surface; product
 #    with the Hessian fast; curvature of the loss cheap; second-order information of a
 #    large network; H @ v for a given v and 2 million parameters, cheap way; is a
-#    Hessian-vector product only twice the cost of a gradient
+#    Hessian-vector product only twice the cost of a gradient; Hessian vector product
+#    by double backward
 # .. words: Newton-CG, eigenvalue of the loss, sharpness, lanczos, power iteration,
 #    influence, big network, without storing, curvature direction
