@@ -133,7 +133,7 @@ class Recorder(QuietDispatchMode):
 
     def __exit__(self, *exception: Any) -> None:
         try:
-            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+            super().__exit__(*exception)
         finally:
             self._cleanup.close()
             self._step = None
