@@ -12,6 +12,7 @@ from pullback._watch.findings import Finding, Note, counted, listed
 from pullback._watch.log import Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
+from pullback._watch.traps_of_parameters import told_of_as_old
 from pullback._watch.ways import ASIDE, Reason, fill_for, reason_for
 
 RULE = "no-gradient"
@@ -172,12 +173,11 @@ def without_gradient(log: Log) -> Found:
     """Report the parameters that never got a gradient, and why."""
     named, held = log.named(), log.held()
     together: dict[Any, list[tuple[str, Leaf | None, Reason]]] = {}
-    for known_leaf in tuple(log.leaves.values()):
-        t = known_leaf.tensor()
+    others = [leaf.tensor() for leaf in tuple(log.leaves.values())]
+    for t in (*others, *held.values()):
         if t is not None and id(t) not in named:
-            named[id(t)] = (known_leaf.name or f"a tensor of shape {tuple(t.shape)}", t)
-    for t in held.values():
-        named.setdefault(id(t), (log.name_of(t), t))
+            named[id(t)] = log.name_of(t), t
+    old = told_of_as_old(log)
     for name, t in named.values():
         leaf = log.leaf(t)
         filled = _filled(log, leaf) if leaf is not None else None
@@ -197,7 +197,7 @@ def without_gradient(log: Log) -> Found:
             known = reason or Reason("unused")
             found = _finding([name], leaf, known)
             log.findings.explain(name, found.brief)
-            if not (leaf and leaf.asked) and _matters(t, reason, held):
+            if id(t) not in old and not (leaf and leaf.asked) and _matters(t, reason, held):
                 together.setdefault(known.kind, []).append((name, leaf, known))
     for those in together.values():
         _, leaf, reason = those[0]

@@ -271,6 +271,7 @@ class Log:
     Attributes:
         findings: What the rules have found.
         strict: Whether what correct programs do on purpose counts, too.
+        without: The rules that are turned off.
         events: The last operations.
         of_number: The operation for which each node was made.
         makers: The operation that made each storage.
@@ -307,6 +308,7 @@ class Log:
 
     findings: Findings
     strict: bool
+    without: frozenset[str] = frozenset()
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
     of_number: dict[int, Event] = field(default_factory=dict)
     makers: dict[int, Event] = field(default_factory=dict)
@@ -407,7 +409,10 @@ class Log:
         leaf = self.leaf(t)
         if named:
             return named[0]
-        return leaf.name if leaf and leaf.name else f"a tensor of shape {tuple(t.shape)}"
+        if leaf and leaf.name:
+            return leaf.name
+        stood = self.places.name_of(t)
+        return f"{stood} (the old one)" if stood else f"a tensor of shape {tuple(t.shape)}"
 
     def forward_events(self) -> Iterator[Event]:
         """Yield the operations that are kept and were no part of a backward pass."""

@@ -89,10 +89,9 @@ class Recorder(QuietDispatchMode):
     out of its sight, and none of them changes a tensor that is not its own.
     """
 
-    def __init__(self, log: Log, without: frozenset[str]) -> None:
+    def __init__(self, log: Log) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._log = log
-        self._without = without
         self._known: dict[Any, Operation] = {}
         self._sites: dict[tuple[str, int], Site] = {}
         self._last_number = nodes_made() - 1
@@ -569,14 +568,14 @@ class Recorder(QuietDispatchMode):
 
     def _rules(self, of: Sequence[rules.Rule]) -> list[rules.Rule]:
         """Return those that are asked for and not turned off."""
-        strict, without = self._log.strict, self._without
+        strict, without = self._log.strict, self._log.without
         return [r for r in of if r.name not in without and (strict or not r.strict)]
 
     def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
         for rule in of:
             try:
                 for finding in rule.look(self._log, *about):
-                    if finding.rule not in self._without:
+                    if finding.rule not in self._log.without:
                         self._log.findings.add(finding)
             except Exception as error:
                 self._log.findings.missed(

@@ -102,8 +102,8 @@ class watch:  # noqa: N801 - it is called like a function
             raise RuntimeError(
                 "this watch() is open already; a block inside it needs a watch() of its own"
             )
-        log = Log(Findings(), self._strict, compares=self._check_functions)
-        recorder = Recorder(log, self._without)
+        log = Log(Findings(), self._strict, self._without, compares=self._check_functions)
+        recorder = Recorder(log)
         recorder.__enter__()
         self._log, self._recorder = log, recorder
         LINES.append(self._line_of)
