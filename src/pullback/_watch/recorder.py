@@ -141,7 +141,7 @@ class Recorder(QuietDispatchMode):
         """Let the last rules look."""
         self._backward_ended()
         self._ask(self._rules(rules.END))
-        operations = counted(self._log.count, "operation")
+        operations = counted(self._log.count - self._log.begun, "operation")
         passes = counted(self._log.passes, "backward pass")
         self._log.findings.watched = f"{operations}, {passes}"
 
