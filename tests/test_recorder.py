@@ -1,6 +1,8 @@
 """Whatever is watched computes the same bits, and nothing stays behind."""
 
 import functools
+import subprocess
+import sys
 import threading
 import warnings
 from contextlib import ExitStack, suppress
@@ -451,3 +453,40 @@ def test_compiled_code_is_compiled_again_when_both_blocks_have_ended():
     assert eval_frame._stance.stance == "force_eager"
     second.__exit__(None, None, None)
     assert eval_frame._stance.stance == before
+
+
+def work():
+    torch.zeros(50, 1, requires_grad=True).log().sum().backward()
+    sum(i for i in range(100_000))
+
+
+def in_a_thread():
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_a_process():
+    subprocess.run([sys.executable, "-c", "sum(i for i in range(1_000_000))"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "told"), [(in_a_thread, "other threads"), (in_a_process, "other processes")]
+)
+def test_a_block_that_saw_nothing_says_that_something_ran_elsewhere(run, told):
+    with pullback.watch() as seen:
+        run()
+    assert seen.watched == "0 operations, 0 backward passes"
+    (unseen,) = (text for text in seen.unseen if told in text)
+    assert unseen.startswith("this thread ran no operation of torch")
+    assert told in str(seen)
+    with pullback.watch() as seen:
+        run()
+        torch.zeros(1).add(1)
+    assert seen.unseen == ()
+
+
+def test_a_block_without_anything_says_nothing():
+    with pullback.watch() as seen:
+        assert sum(range(100)) == 4950
+    assert seen.unseen == ()

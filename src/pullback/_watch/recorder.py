@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import textwrap
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -66,6 +68,7 @@ NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they
 UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
 GRADCHECK = "autograd/gradcheck.py"
 SAMPLES = 3  # calls of a custom Function that are compared with differences
+NOTABLE = 5e-4  # seconds of other threads; to start one takes less
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
 NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
@@ -102,6 +105,7 @@ class Recorder(QuietDispatchMode):
         self._step: FrameType | None = None  # of an optimizer, without a closure
         self._stack: list[weakref.ref[torch.nn.Module]] = []
         self._cleanup = ExitStack()
+        self._elsewhere = 0.0, 0.0
 
     # --- beginning and end ------------------------------------------------------------
 
@@ -126,6 +130,7 @@ class Recorder(QuietDispatchMode):
                 stack.callback(handle.remove)
             stack.enter_context(optimizers_made(safe(self._optimizer_made)))
             stack.enter_context(uncompiled())
+            self._elsewhere = _time_elsewhere()
             super().__enter__()  # type: ignore[no-untyped-call]
             self._cleanup = stack.pop_all()
         return self
@@ -141,6 +146,15 @@ class Recorder(QuietDispatchMode):
         """Let the last rules look."""
         self._backward_ended()
         self._ask(self._rules(rules.END))
+        if self._log.count == self._log.begun:
+            threads, processes = _time_elsewhere()
+            where = ["threads"] * (threads - self._elsewhere[0] > NOTABLE)
+            where += ["processes"] * (processes > self._elsewhere[1])
+            for others in where:
+                self._log.findings.missed(
+                    f"this thread ran no operation of torch, and other {others} ran: watch "
+                    "there, inside the function that they run"
+                )
         operations = counted(self._log.count - self._log.begun, "operation")
         passes = counted(self._log.passes, "backward pass")
         self._log.findings.watched = f"{operations}, {passes}"
@@ -581,6 +595,16 @@ class Recorder(QuietDispatchMode):
                 self._log.findings.missed(
                     f"the rule {rule.name} failed: {type(error).__name__}: {error}"
                 )
+
+
+def _time_elsewhere() -> tuple[float, float]:
+    """Return how long other threads have run, and processes that were started from here.
+
+    Of processes, those that have ended.
+    """
+    times = os.times()
+    threads = time.process_time() - time.thread_time()
+    return threads, times.children_user + times.children_system
 
 
 def is_leaf(t: Tensor) -> bool:
