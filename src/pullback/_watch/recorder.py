@@ -82,7 +82,8 @@ class Operation(NamedTuple):
     name: str
     written: tuple[tuple[int, str], ...]  # arguments that it writes into
     computes: bool  # the numbers of its results, and does not take them as they are
-    rules: tuple[rules.Rule, ...]
+    in_forward: tuple[rules.Rule, ...]
+    in_backward: tuple[rules.Rule, ...]
 
 
 class Recorder(QuietDispatchMode):
@@ -235,9 +236,9 @@ class Recorder(QuietDispatchMode):
             self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
-        if operation.rules:
-            moment = Moment(event, args, kwargs, inputs, outputs, node)
-            self._ask(operation.rules, moment)
+        looking = operation.in_forward if run == FORWARD else operation.in_backward
+        if looking:
+            self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
 
     def _own_number(
         self, event: Event, here: Instruction, before: Event, there: Instruction
@@ -385,9 +386,15 @@ class Recorder(QuietDispatchMode):
             if argument.alias_info is not None and argument.alias_info.is_write
         )
         after = self._rules(rules.AFTER)
-        looking = tuple(rule for rule in after if not rule.ops or name in rule.ops)
+        looking = [rule for rule in after if not rule.ops or name in rule.ops]
         computes = not name.startswith(UNWRITTEN)
-        self._known[func] = Operation(name, written, computes, looking)
+        self._known[func] = Operation(
+            name,
+            written,
+            computes,
+            tuple(rule for rule in looking if rule.run != "backward"),
+            tuple(rule for rule in looking if rule.run != "forward"),
+        )
         return self._known[func]
 
     def _site(self, event: Event) -> Site | None:

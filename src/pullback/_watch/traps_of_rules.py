@@ -54,7 +54,7 @@ def summed(log: Log, now: Moment) -> Found:
         )
 
 
-@after("saved-intermediate")
+@after("saved-intermediate", run="backward")
 def saved_intermediate(log: Log, now: Moment) -> Found:
     """A backward that is differentiated, and uses what forward computed without a graph."""
     if now.node is None or not now.event.grad or not (log.call and log.call.create_graph):
@@ -91,7 +91,7 @@ def _from_live(log: Log, event: Event) -> bool:
     return False
 
 
-@after("once-differentiable-in-a-sum")
+@after("once-differentiable-in-a-sum", run="backward")
 def once(log: Log, now: Moment) -> Found:
     """A backward without a graph of its own, where one was asked for.
 
@@ -178,7 +178,7 @@ HARDLY_READ = {
 }  # fmt: skip
 
 
-@after("data-hides-changes")
+@after("data-hides-changes", run="backward")
 def hidden_edit(log: Log, now: Moment) -> Found:
     """A leaf that backward reads with other numbers than forward, and nobody noticed."""
     event, detached = now.event, log.detached
@@ -212,7 +212,7 @@ def hidden_edit(log: Log, now: Moment) -> Found:
             )
 
 
-@after("data-hides-changes")
+@after("data-hides-changes", run="backward")
 def hidden_edit_of_result(log: Log, now: Moment) -> Found:
     """The same of a result: a write that its version does not count, and other numbers."""
     event, detached = now.event, log.detached
@@ -291,7 +291,7 @@ class ForwardValues(Memory):
     of: dict[tuple[Site | None, str], list[float]] = field(default_factory=dict)
 
 
-@after("checkpoint-of-another-function")
+@after("checkpoint-of-another-function", run="backward")
 def recomputed(log: Log, now: Moment) -> Found:
     """A checkpointed function that gives another value the second time."""
     event, call = now.event, log.call
@@ -355,7 +355,7 @@ def conjugate(log: Log, call: Call) -> Found:
         )
 
 
-@after("mutating-function")
+@after("mutating-function", run="forward")
 def edits_its_input(log: Log, now: Moment) -> Found:
     """A function that edits the caller's own tensor, inside a transform."""
     event = now.event
