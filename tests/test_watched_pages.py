@@ -50,6 +50,7 @@ SHOWN = {
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
     "docs/answers/one-call-or-two.md": {"not-finite"},
     "docs/answers/optimizers.md": {"gradients-accumulate"},
+    "docs/answers/releases.md": {"data-hides-changes"},
     "docs/answers/second-time.md": {"gradients-accumulate", "not-finite"},
     "docs/answers/several-losses.md": {"not-finite"},
     "docs/answers/shape-of-v.md": {
@@ -58,7 +59,7 @@ SHOWN = {
         "not-finite",
         "weights-broadcast",
     },
-    "docs/answers/through-time.md": {"not-finite"},
+    "docs/answers/through-time.md": {"data-hides-changes", "not-finite"},
     "docs/answers/twice-as-large.md": {
         "gradients-accumulate",
         "two-gradients-one-memory",
