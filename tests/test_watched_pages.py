@@ -102,6 +102,7 @@ SHOWN = {
     "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
     "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},
     "examples/05_mechanics/22_zeros_and_equal_rows.py": {"ones-on-mixed-samples"},
+    "examples/05_mechanics/30_in_place.py": {"data-hides-changes"},
     "examples/05_mechanics/35_masked_nan.py": {"not-finite"},
     "examples/05_mechanics/36_infinite_slopes.py": {"not-finite"},
     "examples/05_mechanics/37_attention_masks.py": {"not-finite"},
