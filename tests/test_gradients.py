@@ -216,13 +216,107 @@ def in_place(h):
     return h * 2  # read without a graph here
 
 
+def to_an_array(h):
+    LOG.append(h.detach().numpy())  # to an array here
+    return torch.ones(4, 3)
+
+
+def left_where_it_is(h):
+    h = h.tanh()  # overwritten here
+    h = torch.ones(4, 3)
+    return h * 2
+
+
 @pytest.mark.parametrize(
-    ("cut", "left"),
+    ("cut", "where", "says"),
     [
-        (as_a_number, ["a number here"]),
-        (to_decide, ["decided here", "to NumPy here"]),
+        (as_a_number, "a number here", "left autograd by .item() or float()"),
+        (to_an_array, "to an array here", "left autograd by detach()"),
+        (left_where_it_is, "overwritten here", "nothing has taken the result of"),
     ],
 )
+def test_where_all_of_it_ends_is_the_line_that_is_named(cut, where, says):
+    net = Net(cut)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            net(torch.ones(4, 3)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    finding = next(f for f in seen if "first" in f.message)
+    assert says in finding.message
+    assert at(finding.site) == here(where)
+    assert finding.brief == seen.why("first.weight").replace(
+        ".weight", ".weight, first.bias"
+    )
+
+
+def fill(h):
+    h.fill_(1)  # filled here
+
+
+def copy(h):
+    h.copy_(torch.ones_like(h))  # copied here
+
+
+def assign(h):
+    h[:] = 1  # assigned here
+
+
+def half(h):
+    h[:, 0] = 1
+
+
+def unrecorded(h):
+    with torch.no_grad():
+        h.zero_()
+
+
+def of_itself(h):
+    h.copy_(h * 2)
+
+
+@pytest.mark.parametrize(
+    ("write", "cut"),
+    [
+        (torch.Tensor.zero_, True),
+        (fill, True),
+        (copy, True),
+        (assign, True),
+        (torch.Tensor.normal_, True),
+        (half, False),
+        (unrecorded, False),
+        (of_itself, False),
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_is_written_over_gets_zeros(write, cut, beside):
+    first, last = nn.Linear(3, 3), nn.Linear(3, 3)
+    net = nn.ModuleList([first, last])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    x, loss = torch.ones(4, 3), torch.zeros(())
+    with pullback.watch() as seen:
+        for _ in range(2):
+            h = first(x)
+            if beside:
+                loss = h.sum()
+            write(h)  # written over here
+            optimizer.zero_grad()
+            (loss + (h + last(x)).sum()).backward()
+            optimizer.step()
+    if cut and not beside:
+        (finding,) = seen
+        assert "weight, bias got no gradient but zeros" in finding.message
+        assert "written over in place" in finding.message
+        words = "written over here", "filled here", "copied here", "assigned here"
+        assert at(finding.site) in [*map(here, words)]
+        assert not first.weight.grad.any()
+    else:
+        assert list(seen) == []
+        assert first.weight.grad.any()
+
+
+@pytest.mark.parametrize(("cut", "left"), [(to_decide, ["decided here", "to NumPy here"])])
 def test_what_may_have_cut_is_said_to_be_no_more_than_that(cut, left):
     net = Net(cut)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -216,6 +216,12 @@ def test_the_extension_of_ipython(capsys):
     assert hooks_of_torch()[-1] == 0
     shell.run_cell(f"%%capture\n{EDIT}")
     assert "rule:   in-place" in capsys.readouterr().out
+    shell.run_cell("y = torch.ones(2, requires_grad=True).exp()")
+    shell.run_cell("y += 1")
+    shell.run_cell("%%capture\ny.sum().backward()")  # which finds the line two cells before
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "add_ edited a tensor of shape [2] in place after Exp had saved it" in shown
+    assert "y += 1" in shown
     shell.run_cell("%%capture\n1")
     shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
     assert capsys.readouterr().out.count("An infinity first appeared") == 1

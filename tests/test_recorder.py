@@ -1,6 +1,8 @@
 """Whatever is watched computes the same bits, and nothing stays behind."""
 
 import functools
+import subprocess
+import sys
 import threading
 import warnings
 from contextlib import ExitStack, suppress
@@ -410,4 +412,81 @@ def test_compiled_functions_run_plain():
     with pullback.watch() as seen:
         f(x).backward()
     assert x.grad.tolist() == [2.0] * 3
+    assert seen.unseen == ()
+
+
+def test_two_blocks_that_end_in_the_order_of_their_beginning():
+    from torch.utils import _python_dispatch as dispatch
+
+    first, second = pullback.watch(), pullback.watch()
+    in_first = first.__enter__()
+    in_second = second.__enter__()
+    first.__exit__(None, None, None)
+    x = torch.zeros(1, requires_grad=True)
+    x.log().backward()
+    assert dispatch.is_in_torch_dispatch_mode()
+    second.__exit__(None, None, None)
+    assert not dispatch.is_in_torch_dispatch_mode()
+    assert [finding.rule for finding in in_second] == ["not-finite"]
+    assert list(in_first) == []
+    assert in_first.watched == "0 operations, 0 backward passes"
+
+
+def test_of_three_blocks_the_one_in_the_middle_ends_first():
+    blocks = [pullback.watch() for _ in range(3)]
+    seen = [block.__enter__() for block in blocks]
+    for at in (1, 0, 2):
+        torch.zeros(1).add(1)
+        blocks[at].__exit__(None, None, None)
+    counts = [of.watched.partition(" ")[0] for of in seen]
+    assert counts == ["4", "2", "6"]
+
+
+def test_compiled_code_is_compiled_again_when_both_blocks_have_ended():
+    from torch._dynamo import eval_frame
+
+    before = eval_frame._stance.stance
+    first, second = pullback.watch(), pullback.watch()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert eval_frame._stance.stance == "force_eager"
+    second.__exit__(None, None, None)
+    assert eval_frame._stance.stance == before
+
+
+def work():
+    torch.zeros(50, 1, requires_grad=True).log().sum().backward()
+    sum(i for i in range(100_000))
+
+
+def in_a_thread():
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_a_process():
+    subprocess.run([sys.executable, "-c", "sum(i for i in range(1_000_000))"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "told"), [(in_a_thread, "other threads"), (in_a_process, "other processes")]
+)
+def test_a_block_that_saw_nothing_says_that_something_ran_elsewhere(run, told):
+    with pullback.watch() as seen:
+        run()
+    assert seen.watched == "0 operations, 0 backward passes"
+    (unseen,) = (text for text in seen.unseen if told in text)
+    assert unseen.startswith("this thread ran no operation of torch")
+    assert told in str(seen)
+    with pullback.watch() as seen:
+        run()
+        torch.zeros(1).add(1)
+    assert seen.unseen == ()
+
+
+def test_a_block_without_anything_says_nothing():
+    with pullback.watch() as seen:
+        assert sum(range(100)) == 4950
     assert seen.unseen == ()

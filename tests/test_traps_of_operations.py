@@ -76,3 +76,94 @@ def test_an_ensemble_of_batch_norms_writes_its_statistics():
         out = torch.vmap(lambda p, b: call((p, b), (x,)))(parameters, buffers)
         out.square().sum().backward()
     assert list(seen) == []
+
+
+def sgd(p):
+    p = p - 0.1 * p.grad
+
+
+def sgd_by_add(p):
+    p = torch.add(p, p.grad, alpha=-0.1)
+
+
+def new_leaf(p):
+    p = (p - 0.1 * p.grad).requires_grad_()
+
+
+def into_data(p):
+    old = p
+    p = p - 0.1 * p.grad
+    old.data = p
+
+
+def copied_back(p):
+    old = p
+    p = p - 0.1 * p.grad
+    old.data.copy_(p)
+
+
+def in_place(p):
+    p -= 0.1 * p.grad
+
+
+def looked_at(p):
+    shown = (p - 0.1 * p.grad).tolist()
+    assert len(shown)
+
+
+def measured(p):
+    p = p - 0.1 * p.grad
+    assert p.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("update", "found"),
+    [
+        (sgd, True),
+        (sgd_by_add, True),
+        (new_leaf, True),
+        (into_data, False),
+        (copied_back, False),
+        (in_place, False),
+        (looked_at, False),
+        (measured, False),
+    ],
+)
+def test_an_update_that_is_dropped(update, found):
+    net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1))
+    before = net[0].weight.detach().clone()
+    with pullback.watch() as seen:
+        for _ in range(3):
+            net.zero_grad()
+            net(torch.ones(4, 3)).square().mean().backward()
+            with torch.no_grad():
+                for p in net.parameters():
+                    update(p)
+    assert [finding.rule for finding in seen] == ["update-makes-a-new-tensor"] * found
+    if found:
+        assert seen[0].message.startswith("The update of 0.weight makes a new tensor")
+        assert torch.equal(before, net[0].weight)
+
+
+def test_an_update_after_the_last_backward_is_nothing_yet():
+    w = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        w.square().sum().backward()
+        with torch.no_grad():
+            w = w - 0.1 * w.grad
+    assert list(seen) == []
+
+
+def test_fast_weights_are_used():
+    net, model = nn.Linear(3, 1), torch.func.functional_call
+    with pullback.watch() as seen:
+        for _ in range(3):
+            net.zero_grad()
+            net(torch.ones(4, 3)).square().mean().backward()
+            fast = {}
+            with torch.no_grad():
+                for name, p in net.named_parameters():
+                    p = p - 0.1 * p.grad
+                    fast[name] = p
+                model(net, fast, (torch.ones(4, 3),))
+    assert list(seen) == []

@@ -540,3 +540,22 @@ def test_of_what_a_list_hides_the_blocks_alone_are_named():
     (finding,) = seen
     assert "calls a Sequential" in finding.message
     assert at(finding.site) == here("called here")
+
+
+@pytest.mark.parametrize("change", [new_head, head_of_other_classes, new_weight])
+def test_a_parameter_that_is_replaced_is_one_finding(change):
+    with pullback.watch() as seen:
+        net = net_of(3, 4, 4)
+        optimizer = sgd(net)
+        change(net)
+        train(net, optimizer)
+    assert [finding.rule for finding in seen] == [RULE]
+    assert seen.why("1.weight").startswith("It got a gradient, 2 times")
+    assert "got no gradient" in seen.why("1.weight (the old one)")
+    with pullback.watch(without=[RULE]) as seen:
+        net = net_of(3, 4, 4)
+        optimizer = sgd(net)
+        change(net)
+        train(net, optimizer)
+    assert [finding.rule for finding in seen] == ["no-gradient"]
+    assert seen[0].message.startswith("1.weight (the old one)")

@@ -208,3 +208,66 @@ def test_a_gradient_check_is_right():
         torch.autograd.gradcheck(lambda x: x.exp() * x**2, x)
         torch.autograd.gradgradcheck(lambda x: x.exp() * x**2, x)
     assert list(seen) == []
+
+
+def mean_of_a_slice(y):
+    y.data[0].mul_(2)
+
+
+@pytest.mark.parametrize(
+    ("edit", "found"),
+    [
+        (lambda y: y.data.mul_(2), True),
+        (lambda y: y.data.clamp_(0, 1), True),
+        (mean_of_a_slice, True),
+        (lambda y: y.data.clamp_(-99, 99), False),  # as it was
+        (lambda y: y.data.clone().mul_(2), False),
+        (lambda y: (y * 1).data.mul_(2), False),
+        (lambda y: y.data.sum().mul_(2), False),
+    ],
+)
+def test_an_edit_of_a_result_through_data(edit, found):
+    x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    with pullback.watch() as seen:
+        y = x.exp()
+        edit(y)
+        y.sum().backward()
+    assert [finding.rule for finding in seen] == ["data-hides-changes"] * found
+    assert torch.equal(x.grad, x.detach().exp()) is not found
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        (lambda h: h**2, True),
+        (lambda h: h * 3, False),
+        (torch.relu, False),  # the signs are the same
+        (lambda h: h.abs(), False),
+        (lambda h: h.gather(0, torch.tensor([0, 2])), False),
+        (lambda h: h.index_select(0, torch.tensor([0, 2])), False),
+        (lambda h: nn.functional.max_pool1d(h[None], 2), False),
+        (lambda h: nn.functional.log_softmax(h, 0), False),  # which keeps its result
+        (lambda h: nn.functional.avg_pool2d(h[None, None], (1, 1)), False),
+    ],
+)
+def test_an_edit_of_what_an_operation_has_taken(use, found):
+    x, again = torch.tensor([0.5, 1.0, 2.0], requires_grad=True), None
+    with pullback.watch() as seen:
+        h = x * 1
+        y = use(h)
+        h.data.mul_(2)
+        y.sum().backward()
+    again = x.detach().clone().requires_grad_()
+    use(again * 1).sum().backward()
+    assert torch.equal(x.grad, again.grad) is not found
+    assert [finding.rule for finding in seen] == ["data-hides-changes"] * found
+
+
+def test_an_edit_through_data_before_it_is_used():
+    x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            h = x * 1
+            h.data.sign_()  # as a network of binary numbers does
+            (h**2).sum().backward()
+    assert list(seen) == []

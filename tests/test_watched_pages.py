@@ -50,6 +50,7 @@ SHOWN = {
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
     "docs/answers/one-call-or-two.md": {"not-finite"},
     "docs/answers/optimizers.md": {"gradients-accumulate"},
+    "docs/answers/releases.md": {"data-hides-changes"},
     "docs/answers/second-time.md": {"gradients-accumulate", "not-finite"},
     "docs/answers/several-losses.md": {"not-finite"},
     "docs/answers/shape-of-v.md": {
@@ -58,7 +59,7 @@ SHOWN = {
         "not-finite",
         "weights-broadcast",
     },
-    "docs/answers/through-time.md": {"not-finite"},
+    "docs/answers/through-time.md": {"data-hides-changes", "not-finite"},
     "docs/answers/twice-as-large.md": {
         "gradients-accumulate",
         "two-gradients-one-memory",
@@ -101,6 +102,7 @@ SHOWN = {
     "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
     "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},
     "examples/05_mechanics/22_zeros_and_equal_rows.py": {"ones-on-mixed-samples"},
+    "examples/05_mechanics/30_in_place.py": {"data-hides-changes"},
     "examples/05_mechanics/35_masked_nan.py": {"not-finite"},
     "examples/05_mechanics/36_infinite_slopes.py": {"not-finite"},
     "examples/05_mechanics/37_attention_masks.py": {"not-finite"},

@@ -11,8 +11,8 @@ class Cells:
     """Watches each cell, and prints what was found below it."""
 
     def __init__(self) -> None:
-        self._block: watch | None = None
-        self._seen: Any = ()
+        self._block = watch()  # one for all, so that it knows the lines of earlier cells
+        self._seen: Any = None  # while a cell is watched
         self._depth = 0  # cells that run: a magic such as %%capture runs one inside another
         self._error: BaseException | None = None  # of the innermost, which is shown there
 
@@ -20,7 +20,6 @@ class Cells:
         """Begin to watch, unless this cell is part of one that is watched."""
         self._depth += 1
         if self._depth == 1:
-            self._block = watch()
             self._seen = self._block.__enter__()
 
     def after(self, result: Any) -> None:
@@ -35,11 +34,11 @@ class Cells:
 
     def stop(self, error: BaseException | None = None) -> Any:
         """Stop, if a cell is being watched, and return what was found."""
-        if self._block is None:  # the extension was loaded in this very cell
+        if self._seen is None:  # the extension was loaded in this very cell
             return ()
-        block, self._block = self._block, None
-        block.__exit__(type(error) if error else None, error, None)
-        return self._seen
+        seen, self._seen = self._seen, None
+        self._block.__exit__(type(error) if error else None, error, None)
+        return seen
 
 
 def load(shell: Any) -> None:

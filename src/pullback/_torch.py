@@ -251,14 +251,26 @@ def uncompiled() -> Iterator[None]:
     never to be compiled again.
     """
     if has_compiler():
-        with torch.compiler.set_stance("force_eager"):
+        if not _PLAIN:
+            _STANCE.append(torch.compiler.set_stance("force_eager"))
+            _STANCE[0].__enter__()
+        _PLAIN.append(None)
+        try:
             yield
+        finally:
+            _PLAIN.pop()
+            if not _PLAIN:
+                _STANCE.pop().__exit__(None, None, None)
         return
     try:
         yield
     finally:
         if has_compiler():  # loaded just now: nothing of the caller's was compiled before
             torch.compiler.reset()
+
+
+_PLAIN: list[None] = []  # one for each block, of which the last to end may be any
+_STANCE: list[Any] = []
 
 
 @contextmanager
@@ -566,7 +578,36 @@ class QuietDispatchMode(TorchDispatchMode):
             cls._should_skip_dynamo = classmethod(lambda cls: False)  # type: ignore[assignment, method-assign]
         super().__init_subclass__(**options)  # type: ignore[no-untyped-call]
 
+    def __exit__(self, *exception: Any) -> None:
+        """Leave it, also where modes that were entered later are still on."""
+        stack = map(torch._C._get_dispatch_stack_at, range(_dispatch_modes()))
+        plain = [mode for mode in stack if getattr(mode, "_mode_key", None) is None]
+        above = plain[plain.index(self) + 1 :] if self in plain else []
+        for later in above[:1]:  # each restores what it has found, and that one is next
+            for name in vars(self).keys() & vars(later).keys():
+                if name.startswith("old_"):
+                    ours, theirs = getattr(self, name), getattr(later, name)
+                    setattr(self, name, theirs)
+                    setattr(later, name, ours)
+        for _ in above:
+            torch._C._pop_torch_dispatch_stack(None)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        for mode in above:
+            torch._C._push_on_torch_dispatch_stack(mode)
 
+
+def _dispatch_modes() -> int:
+    """Return how many dispatch modes are on; without the names of their stack, 0."""
+    known = all(hasattr(torch._C, name) for name in _STACK)
+    return torch._C._len_torch_dispatch_stack() if known else 0
+
+
+_STACK = (
+    "_len_torch_dispatch_stack",
+    "_get_dispatch_stack_at",
+    "_pop_torch_dispatch_stack",
+    "_push_on_torch_dispatch_stack",
+)
 _MARKS = {"_FrameAction", "_FrameExecStrategy", "set_code_exec_strategy"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from itertools import takewhile
 from types import CodeType, FrameType
@@ -22,23 +23,27 @@ def is_own(code: CodeType) -> bool:
 
 def own_frame(frame: FrameType | None = None) -> FrameType | None:
     """Return the nearest frame of somebody's own code, from here or from a frame."""
-    for around in frames(frame):
-        if is_own(around.f_code):
-            return around
-    return None
+    if frame is None:
+        frame = inspect.currentframe()  # not by frames(): this runs at every operation
+    while frame is not None and not is_own(frame.f_code):
+        frame = frame.f_back
+    return frame
 
 
 def calling_frame() -> FrameType | None:
     """Return the frame that called what this package looks at, or that called a hook."""
-    for frame in frames():
-        if not frame.f_code.co_filename.startswith(HERE):
-            return frame
-    return None
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return frame
 
 
 def runs(frame: FrameType) -> bool:
     """Tell whether a frame of this thread has not ended, so that this runs inside it."""
-    return frame in frames()
+    around = inspect.currentframe()
+    while around is not None and around is not frame:
+        around = around.f_back
+    return around is not None
 
 
 def caller() -> CodeType | None:

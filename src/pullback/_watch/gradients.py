@@ -12,7 +12,8 @@ from pullback._watch.findings import Finding, Note, counted, listed
 from pullback._watch.log import Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
-from pullback._watch.ways import Reason, reason_for
+from pullback._watch.traps_of_parameters import told_of_as_old
+from pullback._watch.ways import ASIDE, Reason, fill_for, reason_for
 
 RULE = "no-gradient"
 CHECKED = 32  # leaves without a gradient that are looked after at each backward
@@ -36,6 +37,33 @@ CAUSES = {
         "used, but what was computed with it did not enter the loss of any backward",
         "Call backward on it, add it to a loss on which backward is called, or take the "
         "parameter out of the optimizer.",
+    ),
+    "dropped": Cause(
+        "what was computed with it did not enter the loss: nothing has taken the result of "
+        "this line before backward",
+        "Use the result in a loss on which backward is called, and look whether its name "
+        "is given to another tensor before that; or take the parameter out of the "
+        "optimizer.",
+    ),
+    "left-by-item": Cause(
+        "all that was computed with it left autograd by .item() or float(), as a number of "
+        "Python, which has no graph",
+        "Leave .item() and float() out where the gradient is wanted. A number that is to "
+        "be shown alone trains nothing: use the tensor in the loss as well, or take the "
+        "parameter out of the optimizer.",
+    ),
+    "left-by-detach": Cause(
+        "all that was computed with it left autograd by detach(), as a tensor or an array "
+        "that has no graph",
+        "Leave the detach out where the gradient is wanted, and write what NumPy does with "
+        "the operations of torch. What is to be shown alone trains nothing: use the tensor "
+        "in the loss as well, or take the parameter out of the optimizer.",
+    ),
+    "filled": Cause(
+        "all that was computed with it is written over in place before it enters the loss",
+        "Make a new tensor instead of writing over a result that is needed, or use the "
+        "result before this line.",
+        "modified-by-an-inplace-operation",
     ),
     "nothing-sent": Cause(
         "used, and the backward of an operation on the way sends nothing",
@@ -106,7 +134,7 @@ CAUSES = {
     ),
 }
 #: Causes that another backward may show to be none.
-OPEN = {"aside", "leaf"}
+OPEN = {*ASIDE, "leaf"}
 #: Causes that nobody means: reported also where no optimizer says what is to be trained.
 ACCIDENTS = {"integer", "function"}
 
@@ -126,7 +154,7 @@ def look_for_reasons(log: Log, call: Call) -> Found:
         ]
         for leaf in missing[:CHECKED]:
             leaf.reason, leaf.looks = reason_for(log, leaf, call), leaf.looks + 1
-            if leaf.reason.cause == "aside" and new and new.index > leaf.first:
+            if leaf.reason.cause in ASIDE and new and new.index > leaf.first:
                 leaf.reason = Reason("leaf", new)
     return ()
 
@@ -145,37 +173,43 @@ def without_gradient(log: Log) -> Found:
     """Report the parameters that never got a gradient, and why."""
     named, held = log.named(), log.held()
     together: dict[Any, list[tuple[str, Leaf | None, Reason]]] = {}
-    for known_leaf in tuple(log.leaves.values()):
-        t = known_leaf.tensor()
+    others = [leaf.tensor() for leaf in tuple(log.leaves.values())]
+    for t in (*others, *held.values()):
         if t is not None and id(t) not in named:
-            named[id(t)] = (known_leaf.name or f"a tensor of shape {tuple(t.shape)}", t)
-    for t in held.values():
-        named.setdefault(id(t), (log.name_of(t), t))
+            named[id(t)] = log.name_of(t), t
+    old = told_of_as_old(log)
     for name, t in named.values():
         leaf = log.leaf(t)
-        if leaf is not None and leaf.arrivals:
+        filled = _filled(log, leaf) if leaf is not None else None
+        if leaf is not None and leaf.arrivals and filled is None:
             beside = ", and no optimizer holds it" if held and id(t) not in held else ""
             log.findings.explain(
                 name, f"It got a gradient, {counted(leaf.arrivals, 'time')}{beside}."
             )
-        elif id(t) in log.moved:
+        elif id(t) in log.moved and filled is None:
             log.findings.explain(name, "Its gradient was set by hand.")
         elif not t.requires_grad:
             log.findings.explain(name, "It is frozen: requires_grad is False.")
         elif not log.calls:
             log.findings.explain(name, "No backward that fills .grad has run.")
         else:
-            reason = leaf.reason if leaf is not None else None
+            reason = filled or (leaf.reason if leaf is not None else None)
             known = reason or Reason("unused")
             found = _finding([name], leaf, known)
             log.findings.explain(name, found.brief)
-            if not (leaf and leaf.asked) and _matters(t, reason, held):
+            if id(t) not in old and not (leaf and leaf.asked) and _matters(t, reason, held):
                 together.setdefault(known.kind, []).append((name, leaf, known))
     for those in together.values():
         _, leaf, reason = those[0]
         found = _finding([name for name, _, _ in those], leaf, reason)
         end = _end_of_segment(log, reason.event) if reason.cause == "detach" else None
         yield _to_the_boundary(found, end) if end is not None else found
+
+
+def _filled(log: Log, leaf: Leaf) -> Reason | None:
+    """Return what wrote over all that a leaf leads to, if its gradients are all zeros."""
+    call = log.of_run.get(leaf.arrived) if leaf.arrivals and not leaf.nonzero else None
+    return fill_for(log, leaf, call) if call is not None else None
 
 
 def _matters(t: torch.Tensor, reason: Reason | None, held: dict[int, torch.Tensor]) -> bool:
@@ -228,6 +262,7 @@ def _to_the_boundary(found: Finding, end: Call) -> Finding:
 def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
     event, cause = reason.event, CAUSES[reason.cause]
     says, fix, page = cause
+    got = "no gradient but zeros" if reason.cause == "filled" else "no gradient"
     used = leaf.site if leaf is not None else None
     site = event.site if event is not None else used
     notes = [Note("used", used, "first used")] if used is not None else []
@@ -236,7 +271,7 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
         if reason.cause == "nothing-sent":
             site = event.function.nothing or site
     lines = {left.site: left for left in reason.left if left.site is not None}
-    if lines:
+    if lines and reason.cause == "aside":
         says += ", unless as numbers of Python or NumPy"
         fix += " A loss of numbers that left autograd does not lead back."
     for line, left in [*lines.items()][:SHOWN]:
@@ -245,7 +280,7 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
     return Finding(
         rule=RULE,
         site=site,
-        message=f"{listed(names)} got no gradient: {says}.",
+        message=f"{listed(names)} got {got}: {says}.",
         fix=fix,
         page=page,
         notes=tuple(note for note in notes if note.site != site),

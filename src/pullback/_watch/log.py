@@ -264,6 +264,20 @@ class Memory:
 M = TypeVar("M", bound=Memory)
 
 
+class Lines(NamedTuple):
+    """What one log hands on to the next, so that it knows the lines of earlier operations.
+
+    Attributes:
+        of_number: The operation for which each node was made.
+        writers: The operations that wrote into each storage, the last ones.
+        seen: How many operations there were.
+    """
+
+    of_number: dict[int, Event]
+    writers: dict[int, deque[Event]]
+    seen: int
+
+
 @dataclass
 class Log:
     """All that is known of a watched program.
@@ -271,6 +285,7 @@ class Log:
     Attributes:
         findings: What the rules have found.
         strict: Whether what correct programs do on purpose counts, too.
+        without: The rules that are turned off.
         events: The last operations.
         of_number: The operation for which each node was made.
         makers: The operation that made each storage.
@@ -298,6 +313,7 @@ class Log:
         passes: How many there were.
         calls: How many of them fill ``.grad``.
         count: How many operations there were.
+        begun: How many of them an earlier log has seen.
         compares: Whether the backward of custom Functions is to be compared.
         functions: The custom Functions of the program that ran, each with what it was
             called with, the first times, if it is to be compared.
@@ -307,6 +323,7 @@ class Log:
 
     findings: Findings
     strict: bool
+    without: frozenset[str] = frozenset()
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
     of_number: dict[int, Event] = field(default_factory=dict)
     makers: dict[int, Event] = field(default_factory=dict)
@@ -332,6 +349,7 @@ class Log:
     passes: int = 0
     calls: int = 0
     count: int = 0
+    begun: int = 0
     compares: bool = False
     functions: dict[Any, list[Arguments]] = field(default_factory=dict)
     called_at: int = -1
@@ -343,6 +361,16 @@ class Log:
         if not isinstance(kept, kind):
             self.memories[kind] = kept = kind()
         return kept
+
+    @property
+    def lines(self) -> Lines:
+        """What the next log may go on from; it keeps no tensor alive."""
+        return Lines(self.of_number, self.writers, self.count)
+
+    def go_on(self, lines: Lines) -> None:
+        """Know the lines of what an earlier log has seen."""
+        self.of_number, self.writers, self.count = lines
+        self.begun = self.count
 
     def add(self, event: Event) -> None:
         """Keep an operation, and forget the oldest now and then."""
@@ -407,7 +435,10 @@ class Log:
         leaf = self.leaf(t)
         if named:
             return named[0]
-        return leaf.name if leaf and leaf.name else f"a tensor of shape {tuple(t.shape)}"
+        if leaf and leaf.name:
+            return leaf.name
+        stood = self.places.name_of(t)
+        return f"{stood} (the old one)" if stood else f"a tensor of shape {tuple(t.shape)}"
 
     def forward_events(self) -> Iterator[Event]:
         """Yield the operations that are kept and were no part of a backward pass."""

@@ -86,6 +86,19 @@ class Places:
             module = getattr(module, piece)
         return last
 
+    def name_of(self, parameter: Tensor) -> str:
+        """Return the name under which a parameter stood last, or nothing."""
+        places = self._of(parameter)
+        if not places:
+            return ""
+        room, name = places[-1].room, places[-1].name
+        for _ in range(DEEPEST):
+            if not room.inside:
+                break
+            room, outer = room.inside[-1]
+            name = f"{outer}.{name}"
+        return name
+
     def _given(self, room: Room, name: str) -> None:
         self.count += 1
         room.since[name] = self.count

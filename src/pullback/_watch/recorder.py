@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import textwrap
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -66,6 +68,7 @@ NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they
 UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
 GRADCHECK = "autograd/gradcheck.py"
 SAMPLES = 3  # calls of a custom Function that are compared with differences
+NOTABLE = 5e-4  # seconds of other threads; to start one takes less
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
 NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
@@ -79,7 +82,8 @@ class Operation(NamedTuple):
     name: str
     written: tuple[tuple[int, str], ...]  # arguments that it writes into
     computes: bool  # the numbers of its results, and does not take them as they are
-    rules: tuple[rules.Rule, ...]
+    in_forward: tuple[rules.Rule, ...]
+    in_backward: tuple[rules.Rule, ...]
 
 
 class Recorder(QuietDispatchMode):
@@ -89,10 +93,9 @@ class Recorder(QuietDispatchMode):
     out of its sight, and none of them changes a tensor that is not its own.
     """
 
-    def __init__(self, log: Log, without: frozenset[str]) -> None:
+    def __init__(self, log: Log) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._log = log
-        self._without = without
         self._known: dict[Any, Operation] = {}
         self._sites: dict[tuple[str, int], Site] = {}
         self._last_number = nodes_made() - 1
@@ -103,6 +106,7 @@ class Recorder(QuietDispatchMode):
         self._step: FrameType | None = None  # of an optimizer, without a closure
         self._stack: list[weakref.ref[torch.nn.Module]] = []
         self._cleanup = ExitStack()
+        self._elsewhere = 0.0, 0.0
 
     # --- beginning and end ------------------------------------------------------------
 
@@ -127,13 +131,14 @@ class Recorder(QuietDispatchMode):
                 stack.callback(handle.remove)
             stack.enter_context(optimizers_made(safe(self._optimizer_made)))
             stack.enter_context(uncompiled())
+            self._elsewhere = _time_elsewhere()
             super().__enter__()  # type: ignore[no-untyped-call]
             self._cleanup = stack.pop_all()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         try:
-            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+            super().__exit__(*exception)
         finally:
             self._cleanup.close()
             self._step = None
@@ -142,7 +147,16 @@ class Recorder(QuietDispatchMode):
         """Let the last rules look."""
         self._backward_ended()
         self._ask(self._rules(rules.END))
-        operations = counted(self._log.count, "operation")
+        if self._log.count == self._log.begun:
+            threads, processes = _time_elsewhere()
+            where = ["threads"] * (threads - self._elsewhere[0] > NOTABLE)
+            where += ["processes"] * (processes > self._elsewhere[1])
+            for others in where:
+                self._log.findings.missed(
+                    f"this thread ran no operation of torch, and other {others} ran: watch "
+                    "there, inside the function that they run"
+                )
+        operations = counted(self._log.count - self._log.begun, "operation")
         passes = counted(self._log.passes, "backward pass")
         self._log.findings.watched = f"{operations}, {passes}"
 
@@ -222,9 +236,9 @@ class Recorder(QuietDispatchMode):
             self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
-        if operation.rules:
-            moment = Moment(event, args, kwargs, inputs, outputs, node)
-            self._ask(operation.rules, moment)
+        looking = operation.in_forward if run == FORWARD else operation.in_backward
+        if looking:
+            self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
 
     def _own_number(
         self, event: Event, here: Instruction, before: Event, there: Instruction
@@ -372,9 +386,15 @@ class Recorder(QuietDispatchMode):
             if argument.alias_info is not None and argument.alias_info.is_write
         )
         after = self._rules(rules.AFTER)
-        looking = tuple(rule for rule in after if not rule.ops or name in rule.ops)
+        looking = [rule for rule in after if not rule.ops or name in rule.ops]
         computes = not name.startswith(UNWRITTEN)
-        self._known[func] = Operation(name, written, computes, looking)
+        self._known[func] = Operation(
+            name,
+            written,
+            computes,
+            tuple(rule for rule in looking if rule.run != "backward"),
+            tuple(rule for rule in looking if rule.run != "forward"),
+        )
         return self._known[func]
 
     def _site(self, event: Event) -> Site | None:
@@ -569,19 +589,29 @@ class Recorder(QuietDispatchMode):
 
     def _rules(self, of: Sequence[rules.Rule]) -> list[rules.Rule]:
         """Return those that are asked for and not turned off."""
-        strict, without = self._log.strict, self._without
+        strict, without = self._log.strict, self._log.without
         return [r for r in of if r.name not in without and (strict or not r.strict)]
 
     def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
         for rule in of:
             try:
                 for finding in rule.look(self._log, *about):
-                    if finding.rule not in self._without:
+                    if finding.rule not in self._log.without:
                         self._log.findings.add(finding)
             except Exception as error:
                 self._log.findings.missed(
                     f"the rule {rule.name} failed: {type(error).__name__}: {error}"
                 )
+
+
+def _time_elsewhere() -> tuple[float, float]:
+    """Return how long other threads have run, and processes that were started from here.
+
+    Of processes, those that have ended.
+    """
+    times = os.times()
+    threads = time.process_time() - time.thread_time()
+    return threads, times.children_user + times.children_system
 
 
 def is_leaf(t: Tensor) -> bool:

@@ -18,7 +18,7 @@ from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.frames import is_own
 from pullback._watch.gradients import CAUSES
 from pullback._watch.log import Call, Event, Log, keys_of, operation_of
-from pullback._watch.ways import Reason, reason_for
+from pullback._watch.ways import ASIDE, Reason, reason_for
 
 NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
@@ -34,7 +34,7 @@ WRITTEN = (
     "it is a state that trains through this line, make a new tensor (state = z) and detach "
     "it behind backward (state = state.detach())."
 )
-ASIDE = {"aside", "nothing-sent"}  # no line is known to have cut
+NO_CUT = {*ASIDE, "nothing-sent"}  # no line is known to have cut
 
 
 def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _cut(log: Log, keys: tuple[int, ...]) -> Reason:
     asked = Call(-1, None, True, False, (), (), None, (), keys, log.count)
     leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None][-LEAVES:]
     reasons = [reason_for(log, leaf, asked) for leaf in leaves]
-    cuts = [r for r in reasons if r.event is not None and r.cause not in ASIDE]
+    cuts = [r for r in reasons if r.event is not None and r.cause not in NO_CUT]
     if cuts:
         return max(cuts, key=lambda r: r.event.index if r.event else -1)
     maker = log.makers.get(keys[0]) if keys else None

@@ -25,12 +25,14 @@ class Rule(NamedTuple):
         strict: Whether it is about what correct programs do on purpose, and looks only
             when asked for.
         ops: The operations after which it looks; none: after all.
+        run: Of these, ``"forward"`` or ``"backward"`` alone; nothing: both.
     """
 
     name: str
     look: Callable[..., Found]
     strict: bool
     ops: frozenset[str]
+    run: str = ""
 
 
 #: After an operation; when a backward pass begins and ends; before an optimizer's step; at
@@ -43,10 +45,10 @@ END: list[Rule] = []
 
 
 def after(
-    name: str, *ops: str, strict: bool = False
+    name: str, *ops: str, strict: bool = False, run: str = ""
 ) -> Callable[[Callable[[Log, Moment], Found]], Callable[[Log, Moment], Found]]:
     """Make a function a rule that looks after some operations, or after all."""
-    return _join(AFTER, name, strict, ops)
+    return _join(AFTER, name, strict, ops, run)
 
 
 def at_begin(
@@ -78,10 +80,14 @@ def at_end(name: str) -> Callable[[Callable[[Log], Found]], Callable[[Log], Foun
 
 
 def _join(
-    rules: list[Rule], name: str, strict: bool = False, ops: tuple[str, ...] = ()
+    rules: list[Rule],
+    name: str,
+    strict: bool = False,
+    ops: tuple[str, ...] = (),
+    run: str = "",
 ) -> Callable[[F], F]:
     def add(look: F) -> F:
-        rules.append(Rule(name, look, strict, frozenset(ops)))
+        rules.append(Rule(name, look, strict, frozenset(ops), run))
         return look
 
     return add

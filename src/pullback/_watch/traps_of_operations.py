@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from pullback._torch import functions_of, given_to_kl_div, storage_key
-from pullback._watch.findings import Finding, Note
-from pullback._watch.frames import asked_by_package
+from pullback._torch import functions_of, given_to_kl_div, storage_key, version
+from pullback._watch.findings import Finding, Note, Site
+from pullback._watch.frames import asked_by_package, own_frame
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
@@ -224,14 +225,23 @@ def by_itself(log: Log, now: Moment) -> Found:
 
 @dataclass
 class Updates(Memory):
-    """What was made of a leaf and its gradient, and the leaf's name, by storage."""
+    """What was made of a leaf and its gradient.
+
+    Attributes:
+        of: The operation that made it, and the leaf's name, by storage.
+        renamed: The leaf whose name in a program was given to it, by the line, and the
+            leaf's version then.
+    """
 
     of: dict[int, tuple[Event, str]] = field(default_factory=dict)
+    renamed: dict[Site | None, tuple[Event, Leaf, int]] = field(default_factory=dict)
 
     def forget(self, before: int) -> None:
         """Drop what was made before the operations that are kept."""
         for key in [key for key, (event, _) in self.of.items() if event.index < before]:
             del self.of[key]
+        for site in [s for s, (e, *_) in self.renamed.items() if e.index < before]:
+            del self.renamed[site]
 
 
 @after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
@@ -247,7 +257,49 @@ def keep_updates(log: Log, now: Moment) -> Found:
             if gradient in others or any(gradient in maker.reads for maker in made):
                 for key in event.makes:
                     log.memory(Updates).of[key] = event, log.name_of(t)
+                leaf = log.leaf(t)
+                if leaf is not None and _gives_its_name_away(t, event):
+                    known = event, leaf, version(t)
+                    log.memory(Updates).renamed.setdefault(event.site, known)
     return ()
+
+
+def _gives_its_name_away(t: Tensor, event: Event) -> bool:
+    """Tell whether the line gives the name of a tensor to another: ``p = p - ...``."""
+    frame, code = own_frame(), event.site.code if event.site is not None else ""
+    names = re.findall(r"\b(\w+) *=(?!=)", code)
+    return frame is not None and any(frame.f_locals.get(name) is t for name in names)
+
+
+@at_end("update-makes-a-new-tensor")
+def updates_that_are_dropped(log: Log) -> Found:
+    """A leaf whose name was given to its update, which nothing uses, and that stays."""
+    for site, (event, leaf, before) in log.memory(Updates).renamed.items():
+        t = leaf.tensor()
+        if t is None or version(t) != before or storage_key(t) != leaf.key:
+            continue
+        if leaf.last > event.index and not _is_taken(log, event):
+            yield trap(
+                "update-makes-a-new-tensor",
+                site,
+                f"The update of {log.name_of(t)} makes a new tensor, which nothing uses: "
+                "the name is given away, and the old tensor stays as it is.",
+                "Write into the tensor: p -= lr * p.grad under no_grad, or take an "
+                "optimizer.",
+            )
+
+
+def _is_taken(log: Log, made: Event) -> bool:
+    """Tell whether an operation has taken what another one made."""
+    keys = {*made.makes}
+    for event in log.events:
+        if event.index > made.index:
+            keys -= {*event.makes} - {*event.reads}  # of a storage that is gone
+            if not keys:
+                return False
+            if not keys.isdisjoint(event.reads):
+                return True
+    return False
 
 
 @at_end("update-makes-a-new-tensor")

@@ -8,36 +8,54 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-from pullback._watch.findings import Note, listed
+from pullback._watch.findings import Note, Site, listed
 from pullback._watch.log import Leaf, Log, held_by
 from pullback._watch.rules import Found, at_end, trap
 
 Pair = tuple[Tensor, Tensor]  # a parameter that is trained by nobody, and an old one
 
 
-@at_end("optimizer-holds-the-old-parameter")
+OLD = "optimizer-holds-the-old-parameter"
+
+
+@at_end(OLD)
 def old_parameter(log: Log) -> Found:
     """A parameter that gets gradients in the place of one that an optimizer holds.
 
     That it stands in this place was seen, as the program has put it there, or all that the
     optimizer holds fits the model, one by one, with the new ones in the place of the old.
     """
-    named, loose = log.named(), _loose(log)
+    named = log.named()
+    for new, leaf, old, site in _in_the_place_of_old(log):
+        yield trap(
+            OLD,
+            leaf.site,
+            f"{named[id(new)][0]}, of shape {[*new.shape]}, gets gradients, but no "
+            f"optimizer holds it; one holds a parameter of shape {[*old.shape]} that is "
+            "not used.",
+            "Make the optimizer after the last change of the model, or write into the "
+            "parameter under no_grad.",
+            Note("step", site, "optimizer.step()"),
+        )
+
+
+def told_of_as_old(log: Log) -> frozenset[int]:
+    """Return the parameters of which :func:`old_parameter` tells, by ``id``."""
+    if OLD in log.without:
+        return frozenset()
+    return frozenset([id(old) for _, _, old, _ in _in_the_place_of_old(log)])
+
+
+def _in_the_place_of_old(
+    log: Log,
+) -> Iterator[tuple[Tensor, Leaf, Tensor, Site | None]]:
+    """Yield new parameters, those that an optimizer holds instead, and where it steps."""
+    loose = _loose(log)
     for optimizer, (site, stepped) in log.optimizers.items() if loose else ():
         for key, old in _replaced(log, optimizer, loose).items():
-            leaf, shape = loose[key][1], [*loose[key][0].shape]
-            if not _passed(leaf, stepped) or not _is_idle(log, old, leaf.first):
-                continue  # no step has passed it by, or what is held is used as well
-            yield trap(
-                "optimizer-holds-the-old-parameter",
-                leaf.site,
-                f"{named[key][0]}, of shape {shape}, gets gradients, but no optimizer "
-                f"holds it; one holds a parameter of shape {[*old.shape]} that is not "
-                "used.",
-                "Make the optimizer after the last change of the model, or write into the "
-                "parameter under no_grad.",
-                Note("step", site, "optimizer.step()"),
-            )
+            new, leaf = loose[key]
+            if _passed(leaf, stepped) and _is_idle(log, old, leaf.first):
+                yield new, leaf, old, site  # or else a step moved it, or both are used
 
 
 @at_end("added-after-the-optimizer")

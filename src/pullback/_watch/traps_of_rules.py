@@ -27,7 +27,7 @@ from pullback._watch.findings import Findings, Note, Site
 from pullback._watch.frames import called_by_engine, own_frame, runs_ahead
 from pullback._watch.functions import returned_at, running, unread
 from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Memory, Moment
-from pullback._watch.recorder import GRADCHECK
+from pullback._watch.recorder import GRADCHECK, readable
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
 # --- custom Functions -----------------------------------------------------------------
@@ -54,7 +54,7 @@ def summed(log: Log, now: Moment) -> Found:
         )
 
 
-@after("saved-intermediate")
+@after("saved-intermediate", run="backward")
 def saved_intermediate(log: Log, now: Moment) -> Found:
     """A backward that is differentiated, and uses what forward computed without a graph."""
     if now.node is None or not now.event.grad or not (log.call and log.call.create_graph):
@@ -91,7 +91,7 @@ def _from_live(log: Log, event: Event) -> bool:
     return False
 
 
-@after("once-differentiable-in-a-sum")
+@after("once-differentiable-in-a-sum", run="backward")
 def once(log: Log, now: Moment) -> Found:
     """A backward without a graph of its own, where one was asked for.
 
@@ -169,8 +169,16 @@ def _ignored(function: Any, arrived: Any) -> Found:
 
 # --- saved tensors --------------------------------------------------------------------
 
+#: Operations of backward that ask a saved tensor for its shape, or for signs, alone.
+HARDLY_READ = {
+    "threshold_backward", "leaky_relu_backward", "hardtanh_backward", "sgn", "sign",
+    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
+    "_adaptive_avg_pool2d_backward", "avg_pool2d_backward", "avg_pool3d_backward",
+    "nll_loss_backward", "nll_loss2d_backward",
+}  # fmt: skip
 
-@after("data-hides-changes")
+
+@after("data-hides-changes", run="backward")
 def hidden_edit(log: Log, now: Moment) -> Found:
     """A leaf that backward reads with other numbers than forward, and nobody noticed."""
     event, detached = now.event, log.detached
@@ -204,6 +212,57 @@ def hidden_edit(log: Log, now: Moment) -> Found:
             )
 
 
+@after("data-hides-changes", run="backward")
+def hidden_edit_of_result(log: Log, now: Moment) -> Found:
+    """The same of a result: a write that its version does not count, and other numbers."""
+    event, detached = now.event, log.detached
+    if event.run == FORWARD or not event.live or not detached or not _reads(event):
+        return
+    made_for = log.made_for(event.node_number)
+    for t in now.inputs if made_for is not None else ():
+        key = storage_key(t) if t.requires_grad and t.layout is torch.strided else 0
+        if made_for is None or key not in detached or key in log.leaf_of:
+            continue
+        alias, written = detached[key], log.writes_since(key, made_for.index)
+        hidden = [w for w in written if w.run == FORWARD and key not in w.live]
+        if not hidden or functions_of(GRADCHECK):
+            continue
+        before = _last_written(log, key, hidden[0].index)
+        if (
+            before is not None
+            and before.total is not None
+            and before.shape == tuple(t.shape)
+            and readable(t)
+            and _differs(t, before.total)
+        ):
+            yield trap(
+                "data-hides-changes",
+                hidden[0].site,
+                f"{hidden[0].op} edited the result of {before.op} through .data between "
+                "forward and backward. Autograd does not see it, and backward takes the "
+                "new numbers for those that forward gave.",
+                "Write out of place, through which the gradient flows (y = y.clamp(0, 1)); "
+                "or write to a copy, y.detach().clone().",
+                Note("made", before.site, before.op),
+                Note("saved", made_for.site, "needed in backward"),
+                Note("taken", alias.site, ".data"),
+            )
+
+
+def _reads(event: Event) -> bool:
+    """Tell whether a result depends on the numbers that an operation took, smoothly."""
+    shapes = event.op.endswith("_like") or event.op.startswith("new_")
+    return not (event.integer or shapes or event.op in HARDLY_READ)
+
+
+def _last_written(log: Log, key: int, index: int) -> Event | None:
+    """Return what wrote the numbers of a storage last before an operation."""
+    made = log.makers.get(key)
+    writers = [w for w in log.writers.get(key, ()) if w.index < index]
+    writers += [made] if made is not None and made.index < index else []
+    return max(writers, key=lambda w: w.index, default=None)
+
+
 def _written_by_alias(log: Log, leaf: Leaf, alias: Event, since: Event | None) -> bool:
     """Tell whether a leaf whose view was saved was written after that by its alias."""
     if since is None or alias.index < since.index:
@@ -232,7 +291,7 @@ class ForwardValues(Memory):
     of: dict[tuple[Site | None, str], list[float]] = field(default_factory=dict)
 
 
-@after("checkpoint-of-another-function")
+@after("checkpoint-of-another-function", run="backward")
 def recomputed(log: Log, now: Moment) -> Found:
     """A checkpointed function that gives another value the second time."""
     event, call = now.event, log.call
@@ -296,7 +355,7 @@ def conjugate(log: Log, call: Call) -> Found:
         )
 
 
-@after("mutating-function")
+@after("mutating-function", run="forward")
 def edits_its_input(log: Log, now: Moment) -> Found:
     """A function that edits the caller's own tensor, inside a transform."""
     event = now.event

@@ -18,7 +18,7 @@ from pullback._watch import traps_of_shapes as traps_of_shapes
 from pullback._watch import traps_of_steps as traps_of_steps
 from pullback._watch import traps_of_turns as traps_of_turns
 from pullback._watch.findings import Finding, Findings
-from pullback._watch.log import Log
+from pullback._watch.log import Lines, Log
 from pullback._watch.recorder import Recorder
 
 Looks = dict[str, Callable[[Log, BaseException], Iterable[Finding]]]
@@ -54,7 +54,8 @@ class watch:  # noqa: N801 - it is called like a function
     ``torch.jit.trace`` of some functions does. The modules, optimizers and parameters that
     it saw, with their gradients, are kept alive until the block ends, and so are a hundred
     other leaves: memory that a program frees in between comes back only then, and a weak
-    reference to them stays.
+    reference to them stays. The same object may be entered again, and knows the lines of
+    its earlier blocks then, as from one cell of a notebook to the next.
 
     Args:
         check_functions: Compare the backward of each custom Function that ran with
@@ -96,16 +97,19 @@ class watch:  # noqa: N801 - it is called like a function
             )
         self._strict, self._check_functions = strict, check_functions
         self._without = frozenset(without)
+        self._lines: Lines | None = None
 
     def __enter__(self) -> Findings:
         if hasattr(self, "_log"):
             raise RuntimeError(
                 "this watch() is open already; a block inside it needs a watch() of its own"
             )
-        log = Log(Findings(), self._strict, compares=self._check_functions)
-        recorder = Recorder(log, self._without)
+        log = Log(Findings(), self._strict, self._without, compares=self._check_functions)
+        recorder = Recorder(log)
         recorder.__enter__()
         self._log, self._recorder = log, recorder
+        if self._lines is not None:
+            log.go_on(self._lines)
         LINES.append(self._line_of)
         return log.findings
 
@@ -121,6 +125,7 @@ class watch:  # noqa: N801 - it is called like a function
             self._refused(error, REFUSED)
         self._recorder.finish()
         self._compare()
+        self._lines = self._log.lines
         if isinstance(error, RuntimeError):
             self._refused(error, {refused.NO_GRAPH: refused.without_graph})
         del self._log, self._recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,10 @@ from pullback._watch.log import FORWARD, Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 
 CHECKPOINT = "CheckpointFunction"  # of torch.utils.checkpoint, with use_reentrant=True
+#: Causes of what did not enter the loss, as far as was seen.
+ASIDE = {"aside", "dropped", "left-by-item", "left-by-detach"}
+#: Operations that write over whatever was there.
+FILLS = {"zero_", "fill_", "copy_", "normal_", "uniform_", "bernoulli_", "exponential_"}
 
 
 class Reason(NamedTuple):
@@ -43,7 +48,18 @@ def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
     if any(key in way.live for key in call.keys):
         last = [*way.functions.values()][-1] if way.functions else None
         return Reason("nothing-sent", last)
-    return Reason("aside", None, tuple(event for event, _ in way.left))
+    return way.aside()
+
+
+def fill_for(log: Log, leaf: Leaf, call: Call) -> Reason | None:
+    """Return what wrote over all that leads from a leaf to where a backward started."""
+    way = Filled(leaf)
+    for event in tuple(log.events):
+        if event.run == FORWARD and leaf.first <= event.index < call.begun:
+            way.follow(event)
+    cuts = [way.cut[key] for key in call.keys if key in way.cut]
+    whole = len(cuts) == len(call.keys) and all(cut.cause == "filled" for cut in cuts)
+    return cuts[0] if cuts and whole else None
 
 
 class Way:
@@ -54,6 +70,9 @@ class Way:
         cut: Storages of what does not any more, and why.
         functions: The custom Functions on the way, by the numbers of their nodes.
         left: The operations at which numbers left autograd, and why it does not follow.
+        ends: The operations whose results nothing has taken so far, by storage.
+        dropped: Those of them whose results are gone.
+        elsewhere: Whether something went where it is not followed, as into a ``print``.
     """
 
     def __init__(self, leaf: Leaf) -> None:
@@ -62,6 +81,9 @@ class Way:
         self.cut: dict[int, Reason] = {}
         self.functions: dict[int, Event] = {}
         self.left: list[tuple[Event, Reason | None]] = []
+        self.ends: dict[int, Event] = {}
+        self.dropped: list[Event] = []
+        self.elsewhere = False
 
     def follow(self, event: Event) -> None:
         """Take one operation more into account."""
@@ -69,6 +91,8 @@ class Way:
         self._forget(made & {*event.reads})  # it comes from elsewhere, with an old key
         through = self._leads_back(event)
         reason = self._cut_at(event) if through else self._why_dead(event)
+        if through:
+            self._taken(event, made, reason)
         if event.op == NUMBER and not event.owner and (through or reason):
             self.left.append((event, Reason("item", event) if through else reason))
         elif event.op == "detach" and through:
@@ -79,13 +103,15 @@ class Way:
             self._forget((*made, *event.writes))
             self.live.update(made, event.writes)
         else:
+            self._drop(made)
             self._forget(made)
             outputs = {*made, *event.writes} - self.live
             self.cut.update((key, reason) for key in outputs if reason is not None)
 
     def differentiate(self, event: Event, call: Call | None) -> None:
         """Take an operation of a backward pass into account: it makes gradients."""
-        self._forget({*event.makes} - {self.leaf})
+        self._drop(made := {*event.makes} - {self.leaf})
+        self._forget(made)
         if call is None or call.accumulates or self.live.isdisjoint(call.keys):
             return
         if call.create_graph:
@@ -93,6 +119,35 @@ class Way:
         else:
             reason = Reason("gradient", Event(event.index, "grad", call.site, event.run))
             self.cut.update(dict.fromkeys(event.makes, reason))
+
+    def aside(self) -> Reason:
+        """Return what is sure of a leaf from which no way leads to the loss."""
+        left, unused = tuple(event for event, _ in self.left), [*self.ends.values()]
+        unused += self.dropped
+        if not self.elsewhere and not unused and len({e.op for e in left}) == 1:
+            by = "left-by-item" if left[-1].op == NUMBER else "left-by-detach"
+            return Reason(by, left[-1], left)
+        lines = {event.site for event in unused}
+        if not self.elsewhere and not left and len(lines) == 1:
+            return Reason("dropped", unused[-1])
+        return Reason("aside", None, left)
+
+    def _taken(self, event: Event, made: set[int], reason: Reason | None) -> None:
+        """Keep that an operation takes results, and whether it has some of its own."""
+        for key in event.reads:
+            self.ends.pop(key, None)
+        number = event.op == NUMBER and not event.owner
+        if number or event.op == "detach":
+            return
+        self.elsewhere |= reason is not None or event.op == NUMBER
+        given = made or {*event.writes} or self.live.intersection(event.reads)
+        self._drop(given)
+        self.ends.update(dict.fromkeys(given, event))
+
+    def _drop(self, keys: Iterable[int]) -> None:
+        """Keep what nothing has taken, and whose storage is another's now."""
+        gone = {id(event): event for key in keys if (event := self.ends.pop(key, None))}
+        self.dropped += gone.values()
 
     def _forget(self, keys: Iterable[int]) -> None:
         self.live.difference_update(keys)
@@ -157,3 +212,25 @@ class Way:
         if not event.grad:
             return Reason("no_grad", event)
         return Reason("integer", event) if event.integer else None
+
+
+class Filled(Way):
+    """The same, where a write over a whole result is the end: it sends zeros back."""
+
+    def follow(self, event: Event) -> None:
+        """Take one operation more into account."""
+        if event.op in FILLS and event.grad and self._is_written_over(event):
+            self._forget(event.writes)
+            self.cut.update(dict.fromkeys(event.writes, Reason("filled", event)))
+        else:
+            super().follow(event)
+
+    def _is_written_over(self, event: Event) -> bool:
+        """Tell whether nothing that leads back is left where an operation wrote."""
+        sources = event.sources
+        if sources is None or math.prod(event.shape) != event.room:
+            return False
+        others = {*sources.inner} - {*event.writes}
+        if self.id in sources.leaves or not self.live.isdisjoint(others):
+            return False
+        return not self.live.isdisjoint({*event.writes}.intersection(sources.inner))
