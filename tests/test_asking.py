@@ -488,7 +488,6 @@ ODD = """
 """
 
 
-@needs_node
 @needs_site
 def test_whatever_is_typed_gets_a_reply():
     """At each question of the site, and nothing is thrown."""
@@ -500,7 +499,7 @@ def test_whatever_is_typed_gets_a_reply():
         for form in article(SITE / path).select("form[data-asks]")
     ]
     assert {asked["kind"] for asked, _ in questions} >= {"largest", "choice", "shape"}
-    told = in_node([[text, *question] for question in questions for text in typed])
+    told = verdicts([[text, *question] for question in questions for text in typed])
     assert [said for said in told if not said or "undefined" in said] == []
 
 
