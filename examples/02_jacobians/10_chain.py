@@ -98,13 +98,13 @@ print(jacobian(whole, t))
 J_thermostat @ J_house
 
 # %%
-# There is no error, and the result is a table of three rows and three columns. It means
-# nothing. Take its first entry, :math:`1\cdot1+0\cdot2`. The row, 1 and 0, is from the
-# thermostat's table: how fast the first stove follows the first and the second *dial*. The
-# column, 1 and 2, is from the table of the house: how fast *heat* and *fuel* follow the
-# first stove. So the first dial has met the heat and the second dial has met the fuel, as
-# if they were the same things. It runs only because there happen to be as many dials as
-# outputs of the house.
+# There is no error, and the result is a table of three rows and three columns. It is not
+# the table that we want. Take its first entry, :math:`1\cdot1+0\cdot2`. The row, 1 and 0,
+# is from the thermostat's table: how fast the first stove follows the first and the second
+# *dial*. The column, 1 and 2, is from the table of the house: how fast *heat* and *fuel*
+# follow the first stove. So the first dial has met the heat and the second dial has met the
+# fuel, as if they were the same things. It runs only because there happen to be as many
+# dials as outputs of the house.
 #
 # So the shapes do not always protect you. The meaning does: what stands in the middle has
 # to be the same on both sides. In the right order, ``(2, 3) @ (3, 2)``, both threes are the
@@ -296,8 +296,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 #      images, for which ``@`` may give wrong numbers without an error.
 #    - The walk back starts on the left of the product. In a chain like ours, the result of
 #      each step is the ``v`` of the step that came before it in the forward pass.
-#    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
-#      in few numbers, as with a loss.
+#    - Starting on the left, we hold a row all the time. This is cheap when we ask for few
+#      rows, as with a loss.
 #
 # .. predict:: Try it
 #    :for: what the timer earns

@@ -15,7 +15,8 @@ much work as the other. This page shows where that comes from.
 # %%
 # You do not need the whole table for training. The loss is a single number, so its table
 # has a single row, and that is the gradient. With several outputs, ``backward`` adds up
-# their rows, and in the sum you no longer see what an input does to a single output.
+# their rows, each times its number in ``v``, and in the sum you no longer see what an input
+# does to a single output.
 #
 # Our house has three inputs, the settings of its stoves. It has two outputs, heat, the sum
 # of the settings, and fuel, the sum of their squares. So we call ``jacrev``:
@@ -88,9 +89,10 @@ for v in torch.eye(2):
 print("pulls:", len(rows), " same table:", torch.equal(torch.stack(rows), table))
 
 # %%
-# ``jacrev`` takes the same two pulls, but side by side. That is usually much faster than
-# the loop, and takes more memory. The *rev* in its name stands for :term:`reverse mode`,
-# the direction from the outputs back to the inputs.
+# ``jacrev`` takes the same two pulls, but side by side. With many rows that is usually much
+# faster than the loop, and takes more memory. With two, as here, it need not be. The *rev*
+# in its name stands for :term:`reverse mode`, the direction from the outputs back to the
+# inputs.
 #
 # Three dials and five thousand rooms
 # -----------------------------------
@@ -101,7 +103,8 @@ print("pulls:", len(rows), " same table:", torch.equal(torch.stack(rows), table)
 #    :wrong: rooms: A turn of one dial shows at once how all 5000 rooms react.;
 #       entries: A turn of one dial brings 5000 of the entries at once.;
 #       one dial: One turn moves one dial, and brings its column. There are three dials.;
-#       up and down: One turn of each dial is enough, if it is small.
+#       up and down: One turn of each dial is enough, if it is small, but large beside
+#          rounding.
 #
 #    A heating system has 3 dials, and its function takes them to the temperatures of 5000
 #    rooms. ``jacrev`` takes 5000 pulls for the table, one for each room. Now forget the
@@ -142,7 +145,8 @@ pullback.draw.cost((12, 3))
 # ``jacrev`` builds the table from a pull for each row, and ``jacfwd`` from a push for each
 # column. So count the rows and the columns. If there are fewer rows, call ``jacrev``. If
 # there are fewer columns, call ``jacfwd``. Where ``f`` has no kink, both return the same
-# table, except for some operations, and the last box above "Remember" is about those.
+# table, up to rounding, except for some operations, and the last box above "Remember" is
+# about those.
 #
 # For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with
 # 10 pulls instead of 784 pushes. For the heating it is ``jacfwd``, with 3 pushes instead
@@ -187,8 +191,8 @@ all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
 # %%
 # .. dropdown:: Where one of the two raises an error or is wrong
 #
-#    For an LSTM on the CPU, ``jacfwd`` has no rule, and raises an error. For
-#    ``torch.cdist``, ``jacrev`` returns wrong numbers and raises nothing.
+#    For an LSTM in float32 on the CPU, ``jacfwd`` has no rule, and raises an error. For
+#    ``torch.cdist``, ``jacrev`` can return wrong numbers, and raises nothing.
 #    :ref:`where-jacrev-and-jacfwd-differ` has the other operations.
 #
 # .. admonition:: Remember

@@ -70,9 +70,9 @@ print("table says:", J @ downhill)
 #
 # So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
 # ``b`` times the row of the fuel. Along its own row an output changes most for the length
-# of the step. Anything that is not made of the two rows would make the step longer and
-# change neither output, as you will see further down. We ask for each row: if it is the
-# step, what does the table say about heat and fuel?
+# of the step. What is at right angles to both rows would make the step longer and change
+# neither output, as you will see further down. We ask for each row: if it is the step, what
+# does the table say about heat and fuel?
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by
@@ -207,9 +207,9 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 # %%
 # .. dropdown:: If the table is square, if the targets cannot all be hit, if a row is tiny
 #
-#    A square table has as many inputs as outputs. If none of its rows can be made from the
-#    others, only one step leads to the changes that we want. Then the table that leads back
-#    is called the *inverse*, and ``pinv`` returns it.
+#    A square table has as many inputs as outputs. If none of its rows can be made, or
+#    nearly made, from the others, only one step leads to the changes that we want. Then the
+#    table that leads back is called the *inverse*, and ``pinv`` returns it.
 #
 #    If one row is a multiple of the other, heat and fuel can only change together. Then
 #    ``solve`` has no single answer to find. ``pinv`` still gives a step, which comes as
@@ -258,9 +258,9 @@ for _ in range(3):
 # the targets say where the hand should be. On the next pages it finds the temperatures of
 # a thousand rooms, and one such step corrects a network.
 #
-# It raises no error when it goes astray. So look at what is missing after each step. Here
-# it shrinks fast. If it does not, the targets may be out of reach, or the start was too far
-# away.
+# Mostly it raises no error when it goes astray. So look at what is missing after each step.
+# Here it shrinks fast. If it does not, the targets may be out of reach, or the start was
+# too far away.
 #
 # Now move the stoves yourself, so that the heat stays at 6. How little fuel can the house
 # burn? And what do the two rows of the table have in common there?

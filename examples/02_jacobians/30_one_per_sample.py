@@ -192,8 +192,8 @@ print(torch.equal(by_sums, tables), torch.equal(by_package, tables))
 #    sample depends on the others, as in a share of a total or after BatchNorm in training,
 #    the sum adds up what a sample does to all of them (:ref:`when-ones-mislead`). Below,
 #    the sums say that the stoves of house 0 do nothing to its share of the heat, and in
-#    truth they do. ``pullback.jacobian`` with ``batched=True`` tests for it, and raises an
-#    error.
+#    truth they do. ``pullback.jacobian`` with ``batched=True`` tests for it at this ``X``,
+#    and raises an error if it finds any.
 
 
 def shares(X):
@@ -243,10 +243,10 @@ with torch.no_grad():
     print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 
 # %%
-# The prediction is right, and still the network takes the rate of the third stove for half
-# of what it is. Training has compared predictions, and never rates: two curves can meet in
-# a point and have different slopes there. So before you act on the rates of a network, look
-# at them for some samples of which you know better.
+# Here the prediction is right, and still the network takes the rate of the third stove for
+# half of what it is. Training has compared predictions, and never rates: two curves can
+# meet in a point and have different slopes there. So before you act on the rates of a
+# network, look at them for some samples of which you know better.
 #
 # .. dropdown:: If ``vmap`` refuses your function
 #
@@ -255,7 +255,8 @@ with torch.no_grad():
 #    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
 #    place of the ``if``, it works. A layer that wants a batch, such as ``Flatten()``, or
 #    BatchNorm in ``eval()``, gets one with ``lambda x: network(x[None])[0]`` in the place
-#    of ``network``. :ref:`answers-vmap` has the other cases, such as Dropout in training.
+#    of ``network``. Not every such layer is refused, so compare the shape, and one sample.
+#    :ref:`answers-vmap` has the other cases, such as Dropout in training.
 
 
 def decides(x):

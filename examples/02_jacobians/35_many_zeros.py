@@ -211,12 +211,13 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 #
 # How do you find the pattern of a function of your own? ``pullback.sparsity`` goes through
 # the operations of the function, and notes for every number from which inputs it has been
-# computed. The values play no part in this. So it finds all 16 filled places even when it
-# is shown ``T = 0``, and its plan can be used at any ``T``. There is one condition:
-# the function must not decide by a value what it does, as with ``if`` or with an index such
-# as ``T[T.argmax()]``. The result is a *sparse* tensor, which stores the filled places and
-# leaves out the rest. For ten thousand rooms that is about 30,000 numbers instead of 100
-# million.
+# computed. The values of ``T`` play no part in this. So it finds all 16 filled places even
+# when it is shown ``T = 0``, and its plan can be used at any ``T``. There are two
+# conditions. The function must not take a value out of ``T``, as with ``if``, with
+# ``.item()`` or with an index such as ``T[T.argmax()]``. And if it uses another tensor,
+# such as a matrix, what is 0 in it has to stay 0. The result is a *sparse* tensor, which
+# stores the filled places and leaves out the rest. For ten thousand rooms that is about
+# 30,000 numbers, with their places, instead of 100 million.
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colors:", plan.n_colors)

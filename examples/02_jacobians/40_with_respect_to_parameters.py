@@ -216,7 +216,7 @@ report("training", trained(10, rate=0.003))
 # ----------------------------------------------
 #
 # Many steps of the nine weights do both, and each of them moves the predictions at other
-# settings as well. We take the shortest, which changes the network least. It need not be
+# settings as well. We take the shortest, which changes the weights least. It need not be
 # the one that harms least, so we measure its harm afterward.
 #
 # We flatten the block into a table with two rows, for heat and fuel, and with nine columns
@@ -293,8 +293,8 @@ report("step", changed_by(step))
 # the bias adds 0.77.
 #
 # Would training get there in the end? As soon as the heat is wrong, it counts in the loss,
-# and more steps bring it back. Here are a thousand steps, and ten that are ten times as
-# large:
+# and in our network more steps bring it back. Here are a thousand steps, and ten that are
+# ten times as large:
 
 longer, larger = trained(1000, rate=0.003), trained(10, rate=0.03)
 report("longer", longer)
@@ -302,7 +302,8 @@ report("larger", larger)
 
 # %%
 # After a thousand steps training has arrived at nearly the same weights as our step, which
-# took one table of rates. With larger steps both predictions go wrong altogether.
+# took one table of rates. (It does so here because the step is short, and the table holds
+# along it.) With larger steps both predictions go wrong altogether.
 #
 # .. dropdown:: Is there a step that does even less harm?
 #
@@ -322,9 +323,9 @@ report("larger", larger)
 #    of the squares of what is missed as small as it can.
 #
 #    The result adds 0.12 to the average error of the fuel, where the shortest step added
-#    0.31. It is nearly three times as long, but it goes where the others hardly react. The
-#    length has a price: so far away the table holds less well, and the fuel ends at 14.14.
-#    For a single linear layer, `Meng and others
+#    0.31. It is nearly three times as long, but it goes where the fuel of the others reacts
+#    less. The length has a price: so far away the table holds less well, and the fuel ends
+#    at 14.14. For a single linear layer, `Meng and others
 #    <https://arxiv.org/abs/2202.05262>`_ correct facts in language models with such a step.
 
 tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
@@ -364,10 +365,10 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 #    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
 #      output, then the place in the parameter.
 #    - The gradient of a loss is one row, and a step along it takes other outputs with it.
-#      The Jacobian has a row for each output, so you can move one and keep the other:
-#      flatten the block, and ``pinv`` finds the shortest step that does both, as far as the
-#      table holds. It is not always the step that does the least harm elsewhere, so measure
-#      that.
+#      The Jacobian has a row for each output, so you can move one and keep the other, if
+#      their rows are not nearly parallel: flatten the block, and ``pinv`` finds the
+#      shortest step that does both, as far as the table holds. It is not always the step
+#      that does the least harm elsewhere, so measure that.
 #
 # .. predict:: Try it
 #    :for: two rows of three

@@ -8,9 +8,10 @@ You know from the gradient that the fuel of a house falls along your plan. How f
 go until it rises again? Or a network reacts violently to small changes of its input, and
 you punish this in training: you add the squared gradient to the loss. Both need the
 derivative of a *gradient*. ``torch.autograd.grad`` with ``create_graph=True`` makes it
-possible. All second derivatives together are the :term:`Hessian`, the :term:`Jacobian` of
-the gradient. For a large network nobody can store it, but a product with it, ``H @ u``, is
-cheap. We begin with the house, and end with the network.
+possible, for operations that have a second derivative in PyTorch. All second derivatives
+together are the :term:`Hessian`, the :term:`Jacobian` of the gradient. For a large network
+nobody can store it, but a product with it, ``H @ u``, is cheap. We begin with the house,
+and end with the network.
 """
 
 # %%
@@ -194,10 +195,10 @@ Hu
 # :ref:`never-built`, all of this is a small multiple of the work of a forward pass,
 # whatever their size.
 #
-# You can also push ``u`` through the gradient, if you have it as a function.
-# ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel`` takes, and returns the
-# gradient. The push returns the gradient and its change along ``u``, and we keep the
-# second:
+# You can also push ``u`` through the gradient, if you have it as a function whose
+# operations have a rule for pushes. ``torch.func.grad`` makes one: ``grad(fuel)`` takes
+# what ``fuel`` takes, and returns the gradient. The push returns the gradient and its
+# change along ``u``, and we keep the second:
 
 from torch.func import grad, jvp
 
@@ -317,7 +318,7 @@ print(f"penalty, retain_graph=True: {train(0.03, create_graph=False):.2f}")
 print(f"penalty, create_graph=True: {train(0.03, create_graph=True):.2f}")
 
 # %%
-# With ``create_graph=True`` the largest slope is about half of what it was. With
+# With ``create_graph=True`` the largest slope is here about half of what it was. With
 # ``retain_graph=True`` in its place, the network is as steep as without any penalty, and
 # nothing has told you. So if you write such a penalty, compare the gradient with and
 # without it once.
@@ -343,8 +344,8 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
-#      the walk back, so that this is possible. With ``retain_graph=True`` in its place,
-#      a penalty on the gradient changes nothing, and no error is raised.
+#      the walk back, so that this is possible. With ``retain_graph=True`` in its place, a
+#      penalty that is added to a loss changes no gradient, and no error is raised.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
