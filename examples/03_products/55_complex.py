@@ -8,7 +8,8 @@ Your network works with complex numbers, and you wonder whether ``x.grad`` is th
 or its conjugate, and what to pass for ``v``. For a complex ``y``, ``v`` has the shape *and*
 the complex dtype of ``y``. If f is holomorphic, ``x.grad`` receives :math:`J^\mathsf{H}v`,
 where :math:`J^\mathsf{H}` is the conjugate transpose of J. A real loss of a complex ``x``
-needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest ascent.
+needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest ascent. If
+you derived :math:`\partial L/\partial x` by hand, then ``x.grad`` is twice its conjugate.
 """
 
 # %%
@@ -41,6 +42,20 @@ x.grad
 # imaginary part grows fastest along ``1j``:
 
 print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
+
+# %%
+# *My gradient by hand has half the real part, and half the imaginary part with the other
+# sign.* You differentiated with respect to x, with the conjugate held still. Take twice the
+# conjugate of yours, ``2 * (dL/dx).conj()``. For :math:`L=\sum|Ax-b|^2` with
+# :math:`r=Ax-b`, your formula is :math:`A^\top\bar r`:
+
+A = torch.tensor([[1 + 2j, 3 - 1j], [2 + 0j, 1 + 1j]])
+b, z = torch.tensor([1j, 2 + 0j]), torch.tensor([1 + 1j, 2 - 1j], requires_grad=True)
+r = A @ z - b
+(stored,) = torch.autograd.grad(r.abs().square().sum(), z)
+by_hand = A.T @ r.conj()
+print(stored, by_hand.detach())
+print(torch.allclose(stored, 2 * by_hand.conj()))
 
 # %%
 # C→C

@@ -8,7 +8,9 @@ You train a network to mark the cells on a microscope slide. The network marks e
 cell and overlooks most of the small ones, because a small cell has so few pixels that
 missing it adds hardly anything to the loss. You would like every *cell* to count the same,
 and not every pixel. To do this, keep one loss for each pixel and call
-``losses.backward(v)``, where ``v`` is a map with the weight of every pixel.
+``losses.backward(v)``, where ``v`` is a map with the weight of every pixel, divided by the
+sum of the weights. (If the *value* of the loss has to stay as it was, and only the pull of
+some pixels is to change, see :ref:`keep-the-loss-value`.)
 """
 
 # %%

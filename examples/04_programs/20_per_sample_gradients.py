@@ -38,9 +38,26 @@ print({name: tuple(g.shape) for name, g in of_pictures.items()})
 print(pulls.shape, "hardest:", pulls.argsort(descending=True)[:3].tolist())
 
 # %%
-# You may also want to limit the influence of a single patient's record on a network, or to
-# see which samples pull against each other. For clipping you need not even keep the
-# gradients, if you choose ``v`` well.
+# To limit how much each sample can move the network, shorten the gradients that are too
+# long, and only then take the mean. ``LIMIT / pulls`` is below 1 for these. The optimizer
+# gets the result as ``p.grad``. One ``backward`` with the same factors as ``v`` agrees:
+
+LIMIT = pulls.median()
+factor = (LIMIT / pulls).clamp(max=1)  # (32,)
+for name, p in network.named_parameters():
+    p.grad = torch.tensordot(factor, of_pictures[name], dims=1) / len(pictures)
+
+losses = nn.functional.cross_entropy(network(pictures), kinds, reduction="none")
+by_v = torch.autograd.grad(losses, [*network.parameters()], factor / len(pictures))
+pairs = zip(network.parameters(), by_v, strict=True)
+print("the same:", all(torch.allclose(p.grad, g, atol=1e-6) for p, g in pairs))
+
+# %%
+# The loss function sees a batch of one. Its target must have the shape of the output, so if
+# your network returns ``(B, 1)`` and the targets are ``(B,)``, pass ``target[:, None]``.
+# The first call takes longer than the others. You may also want to see which samples pull
+# against each other. For clipping you need not even keep the gradients, if you choose ``v``
+# well (below).
 #
 # Why the separate gradients are gone after backward
 # --------------------------------------------------
@@ -323,12 +340,13 @@ torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 # :ref:`mixing-samples` is about layers in which samples mix. To give samples weights by
 # means of ``v``, read :ref:`loss-as-v`.
 #
-# .. asked: per-sample gradients; gradient for each sample of a batch; individual
-#    gradients; gradients of every example; differential privacy gradients; vmap grad;
-#    do not sum the gradients over the batch; gradient of each loss separately;
-#    gradients of a batch kept apart; one gradient per row; separate gradient for each
-#    picture; gradient of every data point; how hard each single picture pulls on the
-#    weights; which pictures have a wrong label; all 32 gradients in one go, not 32 times
-#    one picture
+# .. asked: limit how much each patient can change the model; cap the gradient of each
+#    sample; clip each sample's gradient before averaging; per-sample gradients;
+#    gradient for each sample of a batch; individual gradients; gradients of every
+#    example; differential privacy gradients; vmap grad; do not sum the gradients over
+#    the batch; gradient of each loss separately; gradients of a batch kept apart; one
+#    gradient per row; separate gradient for each picture; gradient of every data point;
+#    how hard each single picture pulls on the weights; which pictures have a wrong
+#    label; all 32 gradients in one go, not 32 times one picture
 # .. words: individual, each example, privacy, clip each, opacus, influence, batch of
 #    gradients, not summed, backpack, outlier samples, gradient variance

@@ -114,6 +114,16 @@ y.backward()
 print(why_none(x, y), x.grad, w.grad is None)
 
 # %%
+# *Two of my three parameters get no gradient.* ``torch.linspace(a, b, n)`` takes only the
+# numbers of its ends. Write the ramp with the parameters outside. To find such a line,
+# print ``requires_grad`` of each tensor on the way to the loss, and look for the first
+# False:
+
+a, b = (torch.tensor(n, requires_grad=True) for n in (1.0, 2.0))
+ramp = a + (b - a) * torch.linspace(0, 1, 3)
+print(torch.linspace(a, b, 3).requires_grad, ramp.requires_grad)
+
+# %%
 # 4. y does not use this x
 # ------------------------
 #
@@ -199,10 +209,11 @@ assert slope == table[2] - table[1]
 # ``detach`` and ``no_grad`` cut. If the gradient is there but zero, see
 # :ref:`closures-of-zeros`.
 #
-# .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
-#    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;
-#    lost gradient; parameter does not receive a gradient; no grad in my module; tensor
-#    made from other tensors has no gradient
+# .. asked: grad is None; start and end of a linspace get no gradient; .grad is None
+#    after backward; no gradient for my tensor; x.grad is empty; gradient missing;
+#    weights have no gradient; non-leaf tensor grad; lost gradient; parameter does not
+#    receive a gradient; no grad in my module; tensor made from other tensors has no
+#    gradient
 # .. words: nothing, missing, empty, no grad, null, attributeerror nonetype, to(device),
 #    cuda, reshaped, not leaf, not connected, unused layer, detached, parameter in a list,
 #    numpy round trip, warning
