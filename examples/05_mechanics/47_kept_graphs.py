@@ -8,10 +8,13 @@ Memory grows from step to step, and you suspect the line that adds up the losses
 log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. The tensors
 that the nodes have saved, such as the activations, are kept only until ``backward`` has
 used them. So in training, where each step calls ``backward``, ``total += loss`` keeps
-little memory alive. In an evaluation that is recorded but never calls ``backward``, the
-same line keeps everything. Add up ``loss.detach()`` instead, and the total keeps nothing
-alive. If you keep a list of losses, put ``loss.item()`` into it, because many small
-tensors that stay alive can fragment the memory (:ref:`fix-memory`).
+little memory alive. On a CPU the process can grow much more all the same where the
+activations are large, because the small nodes that stay lie between the large blocks
+that each step frees (:ref:`total-loss-leak`). In an evaluation that is recorded but
+never calls ``backward``, the same line keeps everything. Add up ``loss.detach()``
+instead, and the total keeps nothing alive. If you keep a list of losses, put
+``loss.item()`` into it, because many small tensors that stay alive can fragment the
+memory (:ref:`fix-memory`).
 """
 
 # %%
