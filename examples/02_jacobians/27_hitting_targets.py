@@ -69,9 +69,9 @@ print("table says:", J @ downhill)
 # ---------------------
 #
 # So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
-# ``b`` times the row of the fuel. Along its own row an output changes most for the length
-# of the step. What is at right angles to both rows would make the step longer and change
-# neither output, as you will see further down. We ask for each row: if it is the step, what
+# ``b`` times the row of the fuel. A row is a gradient: along it, its output changes
+# fastest. And there are two unknowns for two targets. Further down you will see that no
+# other step that does this is shorter. We ask for each row: if it is the step, what
 # does the table say about heat and fuel?
 #
 # ==========================  ===================  =====================

@@ -41,8 +41,10 @@ tables[3]
 #
 # :ref:`hitting-targets` finds such a step for one house, with ``pinv``, a table that leads
 # back from changes of the outputs to the shortest step. ``pinv`` takes the four tables at
-# once, and returns a table of shape ``(3, 2)`` for each house. ``@`` then multiplies each
-# of these tables by what is missing. So each house gets a step of its own, three numbers:
+# once, and returns a table of shape ``(3, 2)`` for each house. ``@`` takes the last two
+# dimensions for a table, and the first for the house, which is what we mean here. So it
+# multiplies the table of each house by what is missing, and each house gets a step of three
+# numbers:
 
 missing = torch.tensor([0.0, -1.0])  # heat, fuel
 steps = torch.linalg.pinv(tables) @ missing
@@ -217,7 +219,7 @@ except ValueError as error:
 # batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
 # table then says how the prediction for *this* sample reacts to its inputs: which pixels of
 # an image move which score, or which stove moves the predicted fuel of a house. Suppose
-# that you want to choose, by such a table, the stove to turn down.
+# that you want to read off, in such a table, how far to turn a stove down.
 #
 # .. dropdown:: The network, and how it was trained
 #
@@ -244,9 +246,10 @@ with torch.no_grad():
 
 # %%
 # Here the prediction is right, and still the network takes the rate of the third stove for
-# half of what it is. Training has compared predictions, and never rates: two curves can
-# meet in a point and have different slopes there. So before you act on the rates of a
-# network, look at them for some samples of which you know better.
+# half of what it is. By the network's table, turning it down by 0.2 saves one unit of fuel.
+# In the house it saves nearly two. Training has compared predictions, and never rates: two
+# curves can meet in a point and have different slopes there. So before you act on the rates
+# of a network, look at them for some samples of which you know better.
 #
 # .. dropdown:: If ``vmap`` refuses your function
 #
@@ -342,6 +345,9 @@ assert torch.equal(fuel_of_each, fuel_rows)
 off = (network(X)[3] - house(X[3])).abs()
 assert off[1] < 0.05  # right where the rates are not
 assert 1.9 < tables[3, 1, 2] / of_network[3, 1, 2] < 2.1
+assert 0.95 < 0.2 * of_network[3, 1, 2] < 1.05
+turned = X[3] - torch.tensor([0.0, 0.0, 0.2])
+assert 1.9 < (house(X[3]) - house(turned))[1] < 2
 for b in range(4):
     torch.testing.assert_close(of_network[b], jacrev(network)(X[b]))
 for wants_batch in (torch.nn.Flatten(), torch.nn.BatchNorm1d(3).eval()):

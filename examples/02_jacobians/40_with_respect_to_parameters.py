@@ -12,8 +12,10 @@ differentiates with respect to this argument.
 On this page the rates mend a network. It predicts heat and fuel of our house. Tonight the
 stoves will stand at 1, 2 and 3, and for this setting it predicts 1.4 units of fuel too
 little, twice its average error. You want to correct this one prediction, keep the heat
-beside it, and do little harm at other settings. People have this wish with large models,
-too: one fact is wrong, and nobody wants to train the model again.
+beside it, and do little harm at other settings. The gradient of a loss belongs to one
+number. The Jacobian has a row for each prediction, so it can tell how to move one and keep
+the other. People have this wish with large models, too: one fact is wrong, and nobody wants
+to train the model again.
 """
 
 # %%
@@ -149,16 +151,17 @@ def error(weights):
     return (network(weights, settings) - measured).abs().mean(0)
 
 
-def report(name, weights):
-    (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
-    print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
+def report(**repaired):
+    print("           tonight:      off elsewhere by:")
+    print("            heat   fuel   heat   fuel")
+    for name, weights in repaired.items():
+        (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
+        print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
 
 
 missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
 bias = {**weights, "2.bias": weights["2.bias"] + missing}
-print("            heat   fuel    wrong by")
-report("before", weights)
-report("bias", bias)
+report(before=weights, bias=bias)
 
 # %%
 # The fuel is right, but the average error of the fuel has doubled. The bias raises the fuel
@@ -202,9 +205,7 @@ def trained(steps, rate):
     return changed_by(step)
 
 
-print("            heat   fuel    wrong by")
-report("before", weights)
-report("training", trained(10, rate=0.003))
+report(before=weights, training=trained(10, rate=0.003))
 
 # %%
 # The heat has risen by 0.16, and its error at the other settings is four times what it was.
@@ -255,9 +256,10 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 #
 # The picture shows how the three units work together. The three weights of a unit move in
 # the proportion 1 : 2 : 3, so one number for each unit says it all, how far its first
-# weight moves. These three numbers are ``u``, rounded, and *J u* is what they do to heat
-# and fuel together. Now leave unit 2 as it is: set the last number of ``u`` to 0. Which
-# prediction is spoiled, and in which direction?
+# weight moves. (So the rate of unit 2 for the heat is
+# :math:`1\cdot0.62+2\cdot1.25+3\cdot1.87`, about 8.7.) These three numbers are ``u``,
+# rounded, and *J u* is what they do to heat and fuel together. Now leave unit 2 as it is:
+# set the last number of ``u`` to 0. Which prediction is spoiled, and in which direction?
 
 import pullback
 
@@ -280,11 +282,8 @@ pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
 #
 # Now we try our step in the real network, beside the two repairs:
 
-print("            heat   fuel    wrong by")
-report("before", weights)
-report("bias", bias)
-report("training", trained(10, rate=0.003))
-report("step", changed_by(step))
+ten = trained(10, rate=0.003)
+report(before=weights, bias=bias, training=ten, step=changed_by(step))
 
 # %%
 # The step corrects the fuel, up to 0.03. What it spares is the *heat*: it stays right,
@@ -297,13 +296,15 @@ report("step", changed_by(step))
 # ten times as large:
 
 longer, larger = trained(1000, rate=0.003), trained(10, rate=0.03)
-report("longer", longer)
-report("larger", larger)
+report(longer=longer, larger=larger)
 
 # %%
 # After a thousand steps training has arrived at nearly the same weights as our step, which
-# took one table of rates. (It does so here because the step is short, and the table holds
-# along it.) With larger steps both predictions go wrong altogether.
+# took one table of rates. This is no accident. As long as the table holds, each step of
+# training adds some of the heat's row and some of the fuel's row, and nothing else. So with
+# small steps it ends at a sum of the two rows that hits both targets, and this is the
+# shortest step (:ref:`hitting-targets`). Training feels its way there, and the table says
+# it at once. With larger steps both predictions go wrong altogether.
 #
 # .. dropdown:: Is there a step that does even less harm?
 #
@@ -335,8 +336,7 @@ idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # a column for each weig
 print(f"an idle movement changes our targets by {(table @ idle).abs().max():.4f} at most")
 amounts = torch.linalg.pinv(others @ idle) @ -spoiled
 least = step + (idle @ amounts).reshape(3, 3)
-report("step", changed_by(step))
-report("least harm", changed_by(least))
+report(step=changed_by(step), least=changed_by(least))
 print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
 
 # %%
@@ -495,7 +495,7 @@ really = (network(changed_by(step), settings) - network(weights, settings)).flat
 torch.testing.assert_close(spoiled, really, atol=0.05, rtol=0)
 assert spoiled[1::2].max() == spoiled.abs().max()
 ways = {"bias": bias, "step": changed_by(step), "least": changed_by(least)}
-ways |= {"training": trained(10, 0.003), "longer": longer, "larger": larger}
+ways |= {"training": ten, "longer": longer, "larger": larger}
 harm = {name: error(w) - error(weights) for name, w in ways.items()}
 assert 2 < (14 - before[1]) / error(weights)[1] < 2.1
 assert abs(harm["least"][1] - 0.12) < 0.005
@@ -515,7 +515,7 @@ assert abs(harm["step"][1] - 0.31) < 0.005
 assert 2.05 < error(bias)[1] / error(weights)[1] < 2.15  # doubled
 assert abs(harm["step"][0]) < 1e-3
 assert abs(harm["bias"][0]) < 1e-6
-ten, thousand = ways["training"], ways["longer"]
+thousand = ways["longer"]
 assert abs(harm["training"][1] - harm["step"][1]) < 0.01
 assert 3.9 < error(ten)[0] / error(weights)[0] < 4.2
 assert 0.155 < network(ten, x)[0] - before[0] < 0.16
@@ -527,6 +527,8 @@ torch.testing.assert_close(network(thousand, x), wanted, atol=0.005, rtol=0)
 assert (error(thousand) - error(ways["step"])).abs().max() < 0.02
 walked = thousand["0.weight"] - weights["0.weight"]
 assert (walked - step).norm() < 0.1 * step.norm()  # nearly the same weights
+beside = walked.flatten() - torch.linalg.pinv(table) @ (table @ walked.flatten())
+assert beside.norm() < 0.05 * walked.norm()  # nearly a sum of the two rows
 missed = network(changed_by(10 * step), x) - (before + 10 * missing)
 assert -0.05 < missed[0] < -0.03
 assert missed[1] < -2  # ten times the step is too long for the table

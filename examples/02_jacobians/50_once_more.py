@@ -165,7 +165,9 @@ print("stop:", -rate / curvature)
 #
 # the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
 # the curvature positive, we save until the rate has come up to zero, after
-# ``-rate / curvature``. Along this plan the fuel happens to be a parabola, and one step
+# ``-rate / curvature``. This is Newton's method again (:ref:`hitting-targets`): the target
+# is a rate of 0, what is missing is ``-rate``, and the table has a single entry, the
+# curvature. Along this plan the fuel happens to be a parabola, and one step
 # hits its lowest point exactly.
 #
 # .. dropdown:: And if it is not a parabola?
@@ -318,9 +320,10 @@ print(f"penalty, retain_graph=True: {train(0.03, create_graph=False):.2f}")
 print(f"penalty, create_graph=True: {train(0.03, create_graph=True):.2f}")
 
 # %%
-# With ``create_graph=True`` the largest slope is here about half of what it was. With
-# ``retain_graph=True`` in its place, the network is as steep as without any penalty, and
-# nothing has told you. So if you write such a penalty, compare the gradient with and
+# With ``create_graph=True`` the largest slope is here about half of what it was: where the
+# network was steepest, a small error of the input now moves its output about half as far.
+# With ``retain_graph=True`` in its place, the network is as steep as without any penalty,
+# and nothing has told you. So if you write such a penalty, compare the gradient with and
 # without it once.
 #
 # When the first stove moves
