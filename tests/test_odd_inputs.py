@@ -491,4 +491,5 @@ def test_an_error_in_any_call_of_f_comes_through_and_leaves_everything():
                     continue
             break  # as many calls as there are
         assert k > 1, name
-        assert len(calls) == k - 1, name
+        # live calls f once more, at an x of its own, where f may have no value
+        assert len(calls) - (name == "live") == k - 1, name
