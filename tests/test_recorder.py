@@ -486,6 +486,25 @@ def test_a_block_that_saw_nothing_says_that_something_ran_elsewhere(run, told):
     assert seen.unseen == ()
 
 
+def of_positive_numbers(x):
+    return x.log().relu().sum() * torch.linspace(1, 2, 5000)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: pullback.live(torch.log, torch.tensor([0.5, 1.0, 4.0])),
+        lambda: pullback.sparsity(of_positive_numbers, torch.linspace(0.5, 2, 4096)),
+    ],
+)
+def test_what_pullback_computes_at_other_numbers_is_not_seen(ask):
+    with pullback.watch() as seen:
+        ask()
+        assert list(seen) == []
+        torch.zeros(1, requires_grad=True).log().backward()
+    assert [finding.rule for finding in seen] == ["not-finite"]
+
+
 def test_a_block_without_anything_says_nothing():
     with pullback.watch() as seen:
         assert sum(range(100)) == 4950

@@ -680,3 +680,19 @@ def test_what_has_no_public_path():
     ((path, leaf),) = _torch.pytree.tree_leaves_with_path({"a": [X]})
     assert _torch.pytree.keystr(path) == "['a'][0]"
     assert leaf is X
+
+
+def test_another_mode_sees_what_watch_does_not():
+    class Counting(_torch.TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.count += 1
+            return func(*args, **(kwargs or {}))
+
+    with pullback.watch() as seen, Counting() as mode:
+        with _torch.unwatched():
+            torch.zeros(1).add(1)
+        torch.zeros(1).add(1)
+    assert mode.count == 4
+    assert seen.watched == "2 operations, 0 backward passes"

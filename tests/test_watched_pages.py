@@ -73,7 +73,8 @@ SHOWN = {
         "sigmoid-before-bce",
     },
     "docs/contract.md": {"extra-gradients-dropped"},
-    "docs/corrections_tutorials.md": {"extra-gradients-dropped"},
+    "docs/corrections.md": {"data-hides-changes"},
+    "docs/corrections_tutorials.md": {"data-hides-changes", "extra-gradients-dropped"},
     "docs/fix/finite-differences.md": {"backward-that-ignores-v"},
     "docs/fix/nan.md": {"not-finite"},
     "docs/fix/not-learning.md": {

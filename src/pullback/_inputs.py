@@ -280,13 +280,24 @@ def check_output(output: Any) -> None:
             )
 
 
+#: How a function of f is called, for those who gave it f alone.
+EXAMPLE = (
+    "pullback.jacobian(f, x), or in place of f a tensor y and the x that it was computed "
+    "from (keyword arguments of f go through functools.partial)"
+)
+
+
 def check_inputs(
-    f: Callable[..., Any], inputs: Sequence[Any], argnums: int | tuple[int, ...] = 0
+    f: Callable[..., Any],
+    inputs: Sequence[Any],
+    argnums: int | tuple[int, ...] = 0,
+    example: str = EXAMPLE,
 ) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of indices >= 0, once everything is in order.
 
     Inputs that ``argnums`` leaves out may be anything; those it names must be
-    tensors, or tuples, lists or dicts of tensors, of floating or complex dtype.
+    tensors, or tuples, lists or dicts of tensors, of floating or complex dtype. The
+    ``example`` is shown where there are none.
 
     Raises:
         TypeError: f is not callable, there are no inputs, or an input that is to be
@@ -303,9 +314,7 @@ def check_inputs(
         raise TypeError(f"f is {kind_of(f)}; a function of the inputs is needed")
     if not inputs:
         raise TypeError(
-            "no inputs were given; what f is called with is needed, too, as in "
-            "pullback.jacobian(f, x), or in place of f a tensor y and the x that it was "
-            "computed from (keyword arguments of f go through functools.partial)"
+            f"no inputs were given; what f is called with is needed, too, as in {example}"
         )
     asked = argnums if isinstance(argnums, tuple) else (argnums,)
     for i in asked:

@@ -46,6 +46,7 @@ from pullback._live_recorder import (
 )
 from pullback._readers import SeeReaders
 from pullback._steps import script as steps_script
+from pullback._torch import unwatched
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
 from pullback.draw._products import (
@@ -405,6 +406,7 @@ def _check_elsewhere(
     recorder = Recorder(leaf, weights)
     try:
         with (
+            unwatched(),
             Lent() as lent,
             Watched(leaf, lent),
             recorder,
@@ -446,16 +448,10 @@ def _pulled(
 ) -> tuple[Tensor, dict[Mark, Any]]:
     """Return the product, and with a graph the numbers on the way to it."""
     with as_without_modes(of.y):
-        return _pulled_under(of, v, mode, graph=graph)
-
-
-def _pulled_under(
-    of: Called, v: Tensor, mode: Doubled, *, graph: bool
-) -> tuple[Tensor, dict[Mark, Any]]:
-    if not graph:
-        (product,) = torch.autograd.grad(of.y, of.leaf, v, materialize_grads=True)
-        return product, {}
-    arrived, seen = marks(of, v, mode)
+        if not graph:
+            (product,) = torch.autograd.grad(of.y, of.leaf, v, materialize_grads=True)
+            return product, {}
+        arrived, seen = marks(of, v, mode)
     return torch.zeros_like(of.leaf) if arrived is None else arrived, seen
 
 

@@ -29,6 +29,7 @@ from pullback._sparse.plan import (
     input_shapes,
     plan_of_sets,
 )
+from pullback._torch import unwatched
 
 
 def sparsity(
@@ -135,12 +136,8 @@ def sparsity(
     check_argnum(argnums)
     check_wanted(mode, hessian)
     check_no_transform()
-    if callable(f) and not inputs:
-        raise TypeError(
-            "no inputs were given; what f is called with is needed, too, as in "
-            "pullback.sparsity(f, x), for the pattern is that of these shapes"
-        )
-    (index,) = check_inputs(f, inputs, argnums)
+    example = "pullback.sparsity(f, x), for the pattern is that of these shapes"
+    (index,) = check_inputs(f, inputs, argnums, example)
     f, inputs = flat_form(f, inputs, index)
     check_single(f"inputs[{index}]", inputs[index])
     if hessian:
@@ -212,10 +209,11 @@ def _shape_if_dense(
             if not bool(row.any()):
                 continue
             if not bool(row.all()):
-                if row_there is None:
-                    row_there = _rows_at(f, inputs, index, -x.detach())[1]
-                if not bool((row | row_there(i)).all()):
-                    return None
+                with unwatched():
+                    if row_there is None:
+                        row_there = _rows_at(f, inputs, index, -x.detach())[1]
+                    if not bool((row | row_there(i)).all()):
+                        return None
             alive += 1
             if alive == ROWS:
                 return tuple(y.shape)

@@ -90,6 +90,7 @@ __all__ = [
     "storage_key",
     "tensor_hooks",
     "uncompiled",
+    "unwatched",
     "unwrap",
     "variant",
     "vector_jacobian",
@@ -580,26 +581,52 @@ class QuietDispatchMode(TorchDispatchMode):
 
     def __exit__(self, *exception: Any) -> None:
         """Leave it, also where modes that were entered later are still on."""
-        stack = map(torch._C._get_dispatch_stack_at, range(_dispatch_modes()))
-        plain = [mode for mode in stack if getattr(mode, "_mode_key", None) is None]
-        above = plain[plain.index(self) + 1 :] if self in plain else []
+        on = _modes()
+        above = on[on.index(self) + 1 :] if self in on else []
         for later in above[:1]:  # each restores what it has found, and that one is next
             for name in vars(self).keys() & vars(later).keys():
                 if name.startswith("old_"):
                     ours, theirs = getattr(self, name), getattr(later, name)
                     setattr(self, name, theirs)
                     setattr(later, name, ours)
-        for _ in above:
-            torch._C._pop_torch_dispatch_stack(None)
+        _put_in_place_of(above, [])
         super().__exit__(*exception)  # type: ignore[no-untyped-call]
-        for mode in above:
-            torch._C._push_on_torch_dispatch_stack(mode)
+        _put_in_place_of([], above)
 
 
-def _dispatch_modes() -> int:
-    """Return how many dispatch modes are on; without the names of their stack, 0."""
-    known = all(hasattr(torch._C, name) for name in _STACK)
-    return torch._C._len_torch_dispatch_stack() if known else 0
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Run what no :class:`QuietDispatchMode` sees, for it is not what a program asked for.
+
+    So it is where f is run at other numbers than those that it was given. Other modes may
+    be a part of what f computes, and stay.
+    """
+    on = _modes()
+    _put_in_place_of(on, [mode for mode in on if not isinstance(mode, QuietDispatchMode)])
+    try:
+        yield
+    finally:
+        _put_in_place_of(_modes(), on)
+
+
+def _modes() -> list[Any]:
+    """Return the dispatch modes that are on, but for those of torch's own tracers.
+
+    Without the names of their stack, none.
+    """
+    if not all(hasattr(torch._C, name) for name in _STACK):
+        return []
+    count = torch._C._len_torch_dispatch_stack()
+    stack = map(torch._C._get_dispatch_stack_at, range(count))
+    return [mode for mode in stack if getattr(mode, "_mode_key", None) is None]
+
+
+def _put_in_place_of(last: Sequence[Any], modes: Sequence[Any]) -> None:
+    """Take the last modes off their stack, and put others on it."""
+    for _ in last:
+        torch._C._pop_torch_dispatch_stack(None)
+    for mode in modes:
+        torch._C._push_on_torch_dispatch_stack(mode)
 
 
 _STACK = (
