@@ -1,5 +1,6 @@
 """Which operations a live picture can compute: torch's own samples, compared with it."""
 
+import functools
 import json
 import math
 import os
@@ -227,6 +228,12 @@ MORE = {
     "bool or": lambda x: x * ((x > 0) + (x < -1)),
     "bool xor": lambda x: x * ((x > -1) ^ (x < 1)),
     "captured module": torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU()),
+    "count that is doubled, 40 times": lambda x: (
+        x
+        * functools.reduce(
+            lambda n, _: (n + n).fmod(7), range(40), (x > 0).sum(0, keepdim=True)
+        )
+    ),
     "filled by one entry": lambda x: torch.zeros(3).fill_(x[1].exp()) * x,
     "gather by order": lambda x: x.gather(0, x.argsort(descending=True)) * x,
     "in place, in a view": lambda x: x.clone().reshape(3, 1).t().mul_(2).squeeze(0) * x,

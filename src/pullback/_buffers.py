@@ -23,6 +23,13 @@ from torch.nn import Module
 
 from pullback._torch import in_transform, is_compiled
 
+#: What looks at a whole batch in training mode, and at what it has kept otherwise.
+BATCH_NORMS = (
+    torch.nn.BatchNorm1d,
+    torch.nn.BatchNorm2d,
+    torch.nn.BatchNorm3d,
+    torch.nn.SyncBatchNorm,
+)
 #: How far from f a module is looked for: f, what it captures, what that holds, ...
 DEPTH = 5
 #: Things that are looked at on the way at most.

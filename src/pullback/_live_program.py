@@ -48,6 +48,7 @@ class Program:
         self.nodes: list[Node] = [("input",)] * len(inputs)
         self.lengths = list(inputs)
         self.known: dict[Node, int] = {}
+        self._bounds: dict[int, tuple[float, float]] = {}
 
     def add(self, length: int, *node: Any) -> int:
         """Add a node that makes a list of some length, unless it is there."""
@@ -175,6 +176,11 @@ class Program:
 
     def bounds(self, node: int) -> tuple[float, float]:
         """Return between which numbers those of a list of integers lie, NaN apart."""
+        if node not in self._bounds:  # it may be a part of many, and twice of one
+            self._bounds[node] = self._bounds_of(node)
+        return self._bounds[node]
+
+    def _bounds_of(self, node: int) -> tuple[float, float]:
         kind, *rest = self.nodes[node]
         if kind == "list":
             return min(rest, default=0), max(rest, default=0)

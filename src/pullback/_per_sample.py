@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pullback._buffers import training_modules
+from pullback._buffers import BATCH_NORMS, training_modules
 from pullback._function import detached, without_aux
 from pullback._inputs import (
     call,
@@ -153,14 +153,6 @@ def _without_batch_norm(loss: Any) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-BATCH_NORMS = (
-    torch.nn.BatchNorm1d,
-    torch.nn.BatchNorm2d,
-    torch.nn.BatchNorm3d,
-    torch.nn.SyncBatchNorm,
-)
 
 
 def _samples(batch: Any) -> int:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from pullback._buffers import BATCH_NORMS
 from pullback._torch import functions_of, given_to_clip, hooks_of, storage_key
 from pullback._watch.findings import Note, Site
 from pullback._watch.frames import is_own
@@ -35,8 +36,7 @@ TWICE = 2  # of a step that is odd; one alone may be meant
 THRICE = 3  # in succession
 #: What does another thing in evaluation mode.
 IN_TRAINING = (
-    nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm,
-    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
+    *BATCH_NORMS, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
 )  # fmt: skip
 
 
