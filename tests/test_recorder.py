@@ -406,6 +406,23 @@ def test_what_is_traced_is_the_program_alone():
         assert operations() == plain
 
 
+def test_an_exported_program_keeps_its_open_sizes():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    class Difference(nn.Module):
+        def forward(self, x):
+            return x - x.detach().tanh()
+
+    sizes = {0: torch.export.Dim("size")}  # that x is no square must not be asked
+    with pullback.watch() as seen:
+        at = (torch.ones(4, 3),)
+        program = torch.export.export(Difference(), at, dynamic_shapes=(sizes,))
+        traced = make_fx(Difference(), tracing_mode="symbolic")(*at)
+    assert program.module()(torch.ones(3, 3)).shape == (3, 3)
+    assert traced(torch.ones(5, 5)).shape == (5, 5)
+    assert not seen.unseen
+
+
 def test_compiled_functions_run_plain():
     f = torch.compile(lambda x: (x.sin() * 2).sum(), backend="eager")
     x = torch.zeros(3, requires_grad=True)

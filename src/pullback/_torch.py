@@ -65,6 +65,7 @@ __all__ = [
     "has_compiled",
     "has_compiler",
     "has_numbers",
+    "has_open_sizes",
     "hook_count",
     "hooked_tensors",
     "hooks_of",
@@ -468,6 +469,11 @@ def has_numbers(t: Tensor) -> bool:
     other way to know them.
     """
     return t.device.type != "meta" and not torch._is_zerotensor(t)
+
+
+def has_open_sizes(t: Tensor) -> bool:
+    """Tell whether a size is a symbol of a tracer, so that a question would bind it."""
+    return bool(t._has_symbolic_sizes_strides)
 
 
 def with_numbers(tree: Any) -> Any:

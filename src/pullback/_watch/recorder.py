@@ -23,6 +23,7 @@ from pullback._torch import (
     accumulated_leaf,
     asked_by,
     has_numbers,
+    has_open_sizes,
     nodes_made,
     number_of,
     optimizers_made,
@@ -211,6 +212,8 @@ class Recorder(QuietDispatchMode):
         if kwargs:
             inputs += _tensors(kwargs.values())
         outputs = [out] if isinstance(out, Tensor) else list(_tensors((out,)))
+        if any(type(t) not in PLAIN and has_open_sizes(t) for t in (*inputs, *outputs)):
+            return  # it is traced for all sizes; comparing them would rule some out
         run = running_backward()
         if run != self._run:
             self._run_changed(run)
