@@ -4,13 +4,14 @@ r"""
 Tensors in, tensors out
 =======================
 
-You want to see which pixels of an image move a score of your network. You ask for the
-:term:`Jacobian` on a batch of images, and PyTorch returns a tensor with six dimensions.
-Where in it is your image? **The shape of the Jacobian is the shape of y, followed by the
-shape of x**, for a batch, an image, or the weights of a layer. With this rule you find
-every rate. Without it you may read the rate of another pixel, or write ``v @ J`` and get
-wrong numbers, and no error tells you. At the end we find out with such rates where a
-blurred photo has lost its light.
+You want to see which pixels of your images move the scores of a network. You ask for the
+:term:`Jacobian` on a batch of images, and PyTorch returns a tensor with six dimensions: two
+for the scores (image and class), and four for the images (image, color, row and column).
+That is the rule of this page: **The shape of the Jacobian is the shape of y, followed by
+the shape of x.** With it you find every rate. Without it you may read the rate of another
+pixel, or write ``v @ J`` and get wrong numbers, and no error tells you. At the end such
+rates show a grid that is neither in the photo nor in the result, and we find out where it
+comes from.
 """
 
 # %%
@@ -36,7 +37,8 @@ y
 # The first row is the first room. Its own stoves give 6 units of heat, 1.5 come through
 # the wall, and it burns 14 units of fuel. ``x`` has shape ``(2, 3)`` for room and stove,
 # and ``y`` has shape ``(2, 2)`` for room and measurement. There is a rate for each pair of
-# an output and an input. To name the output takes two indices, and the input two more:
+# an output and an input. Two indices say which output is meant, and two more say which
+# input:
 #
 # .. code-block:: text
 #
@@ -115,17 +117,16 @@ x.grad
 #
 # This is ``x.grad[1, 2]``.
 #
-# .. dropdown:: If you have ``J`` already: ``tensordot``, and not ``v @ J``
+# If you have ``J`` already, ``torch.tensordot(v, J, dims=2)`` does the same with it. It
+# goes through the two indices of ``v`` and the first two of ``J`` together, multiplies each
+# price by the gradient of its output, and adds up.
 #
-#    ``torch.tensordot(v, J, dims=y.ndim)`` multiplies each entry of ``v`` by the gradient
-#    of its output, and adds up. So it gives what ``backward`` gives, if both have the same
-#    dtype.
-#
-#    ``v @ J`` does something else, and here it raises no error. A price belongs to the
-#    *first* two indices of ``J``, the output. But ``@`` looks at the *last* two, the
-#    input, and pairs the two measurements of ``v`` with the input's two rooms. It runs
-#    because there are as many measurements as rooms, and only the shape shows that the
-#    result is wrong: it should look like ``x``.
+# For a table, ``v @ J`` did this. Here it does something else, and it raises no error. Of a
+# tensor with more than two dimensions, ``@`` makes a stack of tables: the *last* two
+# indices are the row and the column of a table, and it multiplies ``v`` by each table in
+# the stack. In ``J`` the last two indices are the input's room and stove. So the prices of
+# the two measurements meet the input's two rooms. That there are as many of the one as of
+# the other is chance, and only the shape shows that the result is wrong:
 
 wrong = v @ J
 print("v @ J:", wrong.shape)
@@ -144,8 +145,9 @@ table = J.reshape(y.numel(), x.numel())
 (v.flatten() @ table).reshape(x.shape)
 
 # %%
-# The picture below shows this table, with ``v`` beside it. The wall can be seen in it: the
-# heat of each room has 0.5 for the stoves of the other room, and its fuel has 0 there.
+# The picture below shows this table, with ``v`` beside it. You can see the wall in it. In
+# the row for the heat of a room, the stoves of the other room have 0.5. In the row for its
+# fuel, they have 0.
 #
 # Nobody is in the second room, and yet its stoves earn. How far would you turn them up?
 # Move the second room's three stoves until none of them earns any more:
@@ -162,66 +164,78 @@ pullback.live(rooms, x.detach(), v, rows=outputs, columns=stoves)
 #    To 2.5 each. Half of the heat is worth 5 in the first room, and the fuel costs twice
 #    the setting. At 2.5 this is 5, too.
 #
-# The blurred photo
-# -----------------
+# A grid that is not in the photo
+# -------------------------------
 #
-# A blur often leaves a photo with dark edges. With a photo that is white everywhere you see
-# it best: it comes out darker, although no pixel of it was dark. From which of its pixels
-# has the light been lost?
-#
-# The blur replaces each pixel by the mean of a *window* of three by three pixels around it.
-# Beyond the edge of the photo there are zeros. We take a photo of 4 by 5 pixels.
-# ``J_blur[1, 1]`` says how one blurred pixel, in row 1 and column 1, reacts to each pixel
-# of the original:
+# Many networks for images begin by making the image smaller. Suppose that each pixel of
+# the small image is the mean of a *window* of three by three pixels, and that each window
+# starts two pixels after the one before it. So neighboring windows overlap by one row or
+# one column. We take a photo of 5 by 7 pixels, and it is white everywhere:
 
 
-def blur(picture):
-    colors = picture[None]  # avg_pool2d wants one more dimension, for colors
-    return torch.nn.functional.avg_pool2d(colors, 3, stride=1, padding=1)[0]
+def shrink(photo):
+    colors = photo[None]  # avg_pool2d wants one more dimension, for colors
+    return torch.nn.functional.avg_pool2d(colors, 3, stride=2)[0]
 
 
-picture = torch.ones(4, 5)  # a white photo
-J_blur = torch.autograd.functional.jacobian(blur, picture)
-print(J_blur.shape)
-print(9 * J_blur[1, 1])
+photo = torch.ones(5, 7)
+shrink(photo)
 
 # %%
-# The blurred pixel depends on the nine pixels of its window, each with a rate of one ninth,
+# The small image is white everywhere, too. Nothing but its size seems to have changed. Its
+# Jacobian has a rate for each pair of a small pixel and a pixel of the photo.
+# ``J_small[0, 1]`` says how the small pixel in row 0 and column 1 reacts to each pixel of
+# the photo. The rates are ninths, so we multiply them by 9:
+
+J_small = torch.autograd.functional.jacobian(shrink, photo)
+print(J_small.shape)
+print(9 * J_small[0, 1])
+
+# %%
+# The small pixel depends on the nine pixels of its window, each with a rate of one ninth,
 # and on no other.
 #
-# Now to the lost light. The light of the whole blurred photo is the sum of its pixels. How
-# much of the light of one original pixel arrives in it? Turn this pixel up by 1, and the
-# sum grows by its rate. A blurred pixel adds up ninths of original pixels, so the rate is
-# also the share of the light that arrives. All rates together are the gradient of the sum,
-# and we get it with a price of 1 for each blurred pixel.
+# Now suppose that the network's score is the sum of all small pixels. Which pixels of the
+# photo move this score most? That is the gradient of a sum, and we get it with a price of 1
+# for each small pixel.
 #
 # .. predict::
-#    :item: 0, 0
+#    :item: 2, 2
 #    :for: ninths
-#    :wrong: inside: This is a pixel inside, which is in nine windows.;
-#       edge: This is a pixel at an edge. The corner lies at two of them.;
-#       own window: This is the window of the corner itself. The three pixels beside it have
-#          windows in which it lies, too.;
-#       without its own: These are the windows of the three pixels beside it. It is also in
-#          its own.
+#    :wrong: corner: This is a pixel in the corner, which only one window reaches.;
+#       between two: This is a pixel in which two windows meet. Here there are two side by
+#          side, and two more below them.;
+#       window: This is a whole window together. Ask how many windows this one pixel is in.
 #
-#    A pixel in the middle of the photo lies in nine windows, its own and those of the eight
-#    pixels around it, and counts one ninth in each. Together these are nine ninths, and
-#    none of its light is lost. How many ninths arrive from the pixel in the corner?
+#    A pixel in the corner of the photo lies in one window. So one ninth of it goes into
+#    the sum, and its rate is one ninth. How many ninths is the rate of the pixel in row 2
+#    and column 2?
 
-start = picture.clone().requires_grad_()
-(worth,) = torch.autograd.grad(blur(start), start, torch.ones(4, 5))
+start = photo.clone().requires_grad_()
+(worth,) = torch.autograd.grad(shrink(start), start, torch.ones(2, 3))
 9 * worth
 
 # %%
-# Four. The corner lies in only four windows, and a pixel at the edge in six. So the light
-# is lost at the edges. A pixel in a corner loses most, five ninths of its light, and
-# another pixel at an edge three ninths. The gradient has the shape of the photo, and shows
-# where.
+# Four. Row 2 belongs to the windows above and to those below, and column 2 to those on the
+# left and to those on the right, so four windows meet in this pixel. It counts four times
+# as much as the pixel in the corner.
 #
-# We built the Jacobian only to read it. A real photo of 2000 by 1500 pixels has three
-# million of them, and its Jacobian would fill 36 terabytes in float32. ``backward`` does
-# without it, and what it returns is as large as the photo.
+# The gradient has the shape of the photo, and so you can look at it as an image:
+
+ax = pullback.plot.heatmap(
+    9 * worth, title="Ninths that reach the sum", xlabel="column", ylabel="row"
+)
+
+# %%
+# There is a grid. The photo is white, and so is the small image: the grid is in neither of
+# them. It comes from windows that overlap by one. With windows of four by four pixels,
+# which overlap by two, every pixel that is not near the edge lies in four windows, and
+# there the grid is gone. So if a map of the pixels that move a score shows a grid, look at
+# the network's windows before you look for it in the photo.
+#
+# We built the Jacobian only to read it. For a real photo of 1500 by 2000 pixels, three
+# million numbers, it would fill nearly 9 terabytes in float32. ``backward`` does without
+# it, and what it returns is as large as the photo.
 #
 # .. dropdown:: Two words: dimension and vector
 #
@@ -270,22 +284,32 @@ torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
-#    product has to agree with ``backward`` in three ways of writing it. The
-#    blurred photo has to be darker than the photo.
+#    product has to agree with ``backward`` in three ways of writing it. For each
+#    pixel of the photo we count the windows that it lies in, and for windows of four
+#    by four we look at the pixels near the edge, too.
 
-blurred = blur(picture)
-assert J_blur.shape == blurred.shape + picture.shape
-lit = J_blur[1, 1].nonzero().tolist()
-assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
-torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
-uneven = torch.arange(20.0).reshape(4, 5)
-torch.testing.assert_close(torch.tensordot(J_blur, uneven, dims=2), blur(uneven))  # linear
-torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
-torch.testing.assert_close((worth * uneven).sum(), blur(uneven).sum())  # what arrives
-assert 2000 * 1500 == 3_000_000
-assert 4 * 3_000_000**2 == 36e12
-assert J_blur.flatten(2).count_nonzero(2).max() == 9  # in the row of a pixel inside
-assert (9 * worth).round().int().tolist()[:2] == [[4, 6, 6, 6, 4], [6, 9, 9, 9, 6]]
+small = shrink(photo)
+assert torch.equal(small, torch.ones(2, 3))
+assert J_small.shape == small.shape + photo.shape
+lit = J_small[0, 1].nonzero().tolist()
+assert lit == [[r, c] for r in (0, 1, 2) for c in (2, 3, 4)]
+torch.testing.assert_close(J_small[0, 1, :3, 2:5], torch.full((3, 3), 1 / 9))
+uneven = torch.arange(35.0).reshape(5, 7)
+torch.testing.assert_close(
+    torch.tensordot(J_small, uneven, dims=2), shrink(uneven)
+)  # linear
+torch.testing.assert_close(worth, torch.tensordot(torch.ones(2, 3), J_small, dims=2))
+torch.testing.assert_close((worth * uneven).sum(), shrink(uneven).sum())
+rows, columns = torch.tensor([1, 1, 2, 1, 1]), torch.tensor([1, 1, 2, 1, 2, 1, 1])
+assert torch.equal((9 * worth).round().int(), rows[:, None] * columns)  # windows it is in
+wide = torch.ones(8, 10, requires_grad=True)
+fours = torch.nn.functional.avg_pool2d(wide[None], 4, stride=2)
+(even,) = torch.autograd.grad(fours.sum(), wide)
+assert torch.equal(16 * even[2:-2, 2:-2], torch.full((4, 6), 4.0))  # no grid
+assert torch.equal(16 * even[0], torch.tensor([1.0, 1, 2, 2, 2, 2, 2, 2, 1, 1]))
+height, width = shrink(torch.empty(1500, 2000, device="meta")).shape
+assert 1500 * 2000 == 3_000_000
+assert 8.9e12 < 4 * height * width * 3_000_000 < 9e12
 
 point, h = x.detach().double(), 1e-6
 for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):
@@ -307,8 +331,6 @@ enough = torch.tensor([[1.0, 2.0, 3.0], [2.5, 2.5, 2.5]], requires_grad=True)
 assert not at_rest[1].any()
 assert (x.grad[1] > 0).all()
 assert (10 * 0.5, (2 * x[1]).max()) == (5, 4)
-assert torch.equal(9 * blurred, 9 * worth)  # of a white photo
-assert blurred.sum() < picture.sum()
 assert torch.equal(wrong, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
 assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
 assert 32 * 10 * (3 * 28 * 28) == 752_640
@@ -321,10 +343,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "nothing": torch.zeros(2),
     "fuel alone": -J[1, 1, 1],
     "nothing at all": torch.zeros(3),
-    "inside": 9 * worth[1, 1],
-    "edge": 9 * worth[0, 1],
-    "own window": 9 * J_blur[0, 0, 0, 0],
-    "without its own": 9 * (J_blur[:, :, 0, 0].sum() - J_blur[0, 0, 0, 0]),
+    "corner": 9 * worth[0, 0],
+    "between two": 9 * worth[1, 2],
+    "window": 9 * J_small[0, 0].sum(),
     "one image": scores[1:] + images[1:],
     "own images": scores + images[1:],
     "input first": images + scores,
