@@ -177,9 +177,9 @@ by_walk
 
 # %%
 # One walk is enough for one set of prices, however many outputs there are, and it goes
-# through each operation once. What it brings is the product ``v @ J``, in which the rows of
-# ``J``, the :term:`Jacobian`, are already added up. If you want a row by itself, that takes
-# a walk of its own (:ref:`one-output-at-a-time`).
+# through each operation once. What arrives at ``x`` is ``v @ J``: the rows of the
+# :term:`Jacobian`, each times its price, are already added up. If you want one of the rows
+# by itself, that takes a walk of its own (:ref:`one-output-at-a-time`).
 #
 # The same walk through a network
 # -------------------------------
@@ -256,11 +256,11 @@ print(f"{rate:.3f}")
 #    Yes, whoever computed it, if four things hold. The function is smooth where you stand,
 #    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
 #    switch dropout off. Nothing in it is kept from the gradient on purpose, as by
-#    ``detach``. And each input may move on its own: ``torch.linalg.cholesky`` and
-#    ``eigvalsh`` want a symmetric matrix, and for these you have to move two mirrored
-#    entries together. Compute in float64, as NumPy does here, because in float32 a small
-#    change may drown in rounding. :ref:`fix-finite-differences` helps when the two
-#    disagree.
+#    ``detach``. And each input may move on its own, as in most functions. (A few functions
+#    of a matrix, such as ``torch.linalg.cholesky``, need one that is the same on both sides
+#    of its diagonal. There you have to move two entries together.) Compute in float64, as
+#    NumPy does here, because in float32 a small change may drown in rounding.
+#    :ref:`fix-finite-differences` helps when the two disagree.
 #
 # .. admonition:: Remember
 #

@@ -130,6 +130,7 @@ except RuntimeError as error:
 #
 # .. predict::
 #    :expects: choice
+#    :code:
 #    :wrong: It is accepted: The number of prices is right, but the shape is not that of y.;
 #       It is accepted, with a warning: There is no warning, because it goes no further than
 #          the check of the shapes.
@@ -165,14 +166,16 @@ except RuntimeError as error:
 # Or pass nothing. When ``y`` holds a single real number, PyTorch fills in a 1 of the right
 # shape itself, whether ``y`` has the shape ``()``, ``(1,)`` or ``(1, 1)``.
 #
-# In the same way, when ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or
-# ``(4, 1)`` is refused. People write such a ``v`` when they take it from a textbook, where
-# a vector is either a row or a column. Our ``y`` is neither a row nor a column. It has one
-# dimension, and so must its ``v``.
-#
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
-# fill in your prices. Then ``v`` is a tensor on the device of ``y``, as ``backward`` wants
-# it. A list of numbers is refused. A price may be negative or zero.
+# fill in your prices, which may be negative or zero.
+#
+# .. dropdown:: A row, a column, a list?
+#
+#    When ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or ``(4, 1)`` is
+#    refused in the same way. People write such a ``v`` when they take it from a textbook,
+#    where a vector is either a row or a column. Our ``y`` is neither a row nor a column. It
+#    has one dimension, and so must its ``v``. A list of numbers is refused, too: ``v`` is a
+#    tensor, and it has to be on the device of ``y``.
 #
 # When y is a matrix
 # ------------------

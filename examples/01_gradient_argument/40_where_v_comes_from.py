@@ -22,8 +22,9 @@ PyTorch cannot look at all.
 # burn: each unit costs :math:`\text{fuel}/7`, so that the bill is :math:`\text{fuel}^2/7`.
 # We write the contract down, and let PyTorch differentiate all of it. ``worth(y)`` is a
 # single number, so the call needs no argument. On the way back to ``x`` the walk comes
-# through ``y``, and a pair of prices arrives there, as with ``10 * heat - fuel`` on the
-# first page. But now one of the two is not written in the formula.
+# through ``y``, and a pair of prices arrives there. On the first page, where the worth was
+# ``10 * heat - fuel``, you could read both prices off the formula. Now you can read off
+# only one of them.
 #
 # .. predict::
 #    :value: 1
@@ -182,17 +183,6 @@ print(W.grad)
 sample.grad
 
 # %%
-# .. dropdown:: The many names of v
-#
-#    You will meet the same thing under other names. ``gradient`` is the argument of
-#    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
-#    what error messages call it, and what you will call it when you write an operation of
-#    your own (:ref:`custom-function`). *Upstream gradient* is a word of lectures, because
-#    the gradients flow like a stream from the loss to the inputs. Mathematicians and JAX
-#    say
-#    :term:`cotangent`. They use this word for ``v``, and for what arrives at any other
-#    tensor on the walk back. We say *price* as long as the example is about money.
-#
 # Cutting the program in two
 # --------------------------
 #
@@ -201,10 +191,19 @@ sample.grad
 # simulation of the air that flows around a wing. All that we can do is hand over the heat
 # and the fuel, and the consultant answers with numbers.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :label: numbers asked for
+#    :for: how many numbers
+#    :code:
+#    :wrong: one for each stove: The consultant does not know our stoves, only the heat and
+#          the fuel. How these depend on the stoves is in our own program.;
+#       the whole table: These are the rates of our own house, which PyTorch computes.;
+#       the worth itself: We know what heat and fuel are worth now. The question is what
+#          would make it grow.
 #
-#    One of these numbers is what heat and fuel are worth together. Which others do we have
-#    to ask for, so that ``backward`` can go on to the stoves? How many are there?
+#    What heat and fuel are worth together is one of the consultant's numbers. For
+#    ``backward`` to go on to the stoves, we have to ask for more numbers. How many, and
+#    which?
 
 import numpy as np
 
@@ -220,6 +219,7 @@ x.grad = None
 y = house(x)
 numbers = y.detach().numpy().copy()  # without the graph; a copy, so that y stays as it is
 value, prices = consultant(numbers)
+print("numbers asked for:", len(prices))
 v = torch.from_numpy(prices).to(y)  # a tensor again, in the dtype of y
 y.backward(v)
 x.grad
@@ -305,6 +305,17 @@ x.grad
 # wear: it depends on the weights without passing through the predictions. Whatever does
 # not pass through the cut has to be added.
 #
+# .. dropdown:: The many names of v
+#
+#    You will meet the same thing under other names. ``gradient`` is the argument of
+#    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
+#    what error messages call it, and what you will call it when you write an operation of
+#    your own (:ref:`how that is done <custom-function>`). *Upstream gradient* is a word of
+#    lectures, because the gradients flow like a stream from the loss to the inputs.
+#    Mathematicians and JAX say
+#    :term:`cotangent`. They use this word for ``v``, and for what arrives at any other
+#    tensor on the walk back. We say *price* as long as the example is about money.
+#
 # .. admonition:: Remember
 #
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
@@ -382,6 +393,9 @@ torch.testing.assert_close(pairs.grad, 2 * (pairs.detach() - 1) / 8)
 
 guesses = {  # wrong ones, of which the boxes above say what they are
     "average price": -y.detach()[1] / 7,
+    "one for each stove": x.numel(),
+    "the whole table": y.numel() * x.numel(),
+    "the worth itself": np.size(value),
     "bill": -(y.detach()[1] ** 2) / 7,
     "without the minus": -v[1],
     "fuel": -y.detach()[1],

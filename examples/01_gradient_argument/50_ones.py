@@ -33,7 +33,8 @@ J = torch.autograd.functional.jacobian(torch.square, x.detach())
 J
 
 # %%
-# The slopes that we want stand on the diagonal. We begin with three of them:
+# The slopes that we want stand on the diagonal, which runs from the top left to the bottom
+# right. We begin with three of them:
 #
 # .. predict::
 #    :expects: v
@@ -53,10 +54,10 @@ pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
 
 # %%
 # ``v`` holds a price for each output, which multiplies its row. So each 1 lets its row
-# through, and each 0 keeps its row out, if all rates are finite numbers. In the drawing,
-# you can follow each slope down its
-# column. To get the slopes at all five points, we let every row through, and this is the
-# call with ones:
+# through, and each 0 keeps its row out. (It could not keep out an infinite rate, because 0
+# times infinity is not 0. Our rates are finite.) In the drawing, you can follow each slope
+# down its column. To get the slopes at all five points, we let every row through, and this
+# is the call with ones:
 
 y.backward(torch.ones_like(y))
 x.grad

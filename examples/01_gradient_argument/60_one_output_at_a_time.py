@@ -68,19 +68,27 @@ except RuntimeError as error:
 # ear, for example, is the brightness of the left one. PyTorch keeps them in its notes, the
 # graph, and the message calls them *saved intermediate values*. After the first walk it
 # throws them away, because usually nobody needs them twice, and they may fill much of the
-# memory. This is why, on the earlier pages, we computed a new ``y`` for each call. A sum
-# needs no saved numbers, so a second walk through sums alone is not refused, unless
-# ``torch.compile`` has compiled them.
-#
-# To ask for the dog's score alone, with ``scores[1].backward()``, does not help. That walk
-# goes back to ``scores`` first, and from there through the stack to both scores. So it
-# comes to the cat's product as well, with the price 0, and is refused there.
+# memory. This is why, on the earlier pages, we computed a new ``y`` for each call.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
-# ``retain_graph=True``. Then the numbers are kept. PyTorch keeps the tensors themselves,
-# such as ``picture``, and no copies. So do not write other numbers into them between the
-# two walks (:ref:`rows-keep-the-graph`). The name ``retain_grad`` is
-# similar, but it keeps a gradient and no graph.
+# ``retain_graph=True``. Then the numbers are kept. (The name ``retain_grad`` is similar,
+# but it keeps a gradient and no graph.)
+#
+# .. dropdown:: Three questions about the second walk
+#
+#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk goes
+#    back to ``scores`` first, and from there through the stack to both scores. So it comes
+#    to the cat's product as well, with the price 0, and is refused there.
+#
+#    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
+#    numbers, and so a second walk through sums alone is not refused. If ``torch.compile``
+#    has compiled the sums, it is.
+#
+#    *What may I do between the two walks?* Do not write into the tensors that were saved.
+#    PyTorch keeps the tensors themselves, such as ``picture``, and no copies
+#    (:ref:`rows-keep-the-graph`). And under ``DistributedDataParallel``, which trains on
+#    several devices, make one call instead, with the sum of the ``v``: only the first of
+#    several calls averages over the devices.
 #
 # Let us walk twice in a loop, and collect both gradients:
 #
@@ -244,11 +252,10 @@ print("dog:", answers[1])
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output, if there is no infinity and no NaN in
-#      the other rows. For a vector ``y``, ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output, if all rates are finite. For a vector
+#      ``y``, ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
-#      the last. Under ``DistributedDataParallel`` make one call instead, with the sum of
-#      the ``v``: only the first of several calls averages over the processes.
+#      the last.
 #    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or
 #      use ``torch.autograd.grad``, which returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one

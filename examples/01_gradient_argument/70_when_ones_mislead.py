@@ -109,7 +109,7 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # the mean of the batch and divides by its spread, which says how far the numbers in the
 # batch usually lie from their mean. Here is a small network with such a layer. We compute
 # the gradient of its first output with respect to the first sample in two ways: with ones,
-# and by asking for this output alone:
+# and by asking for this output alone. ``first_sample`` returns both:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -202,9 +202,12 @@ for case, row in zip(cases, in_eval, strict=True):
 # .. dropdown:: Other functions that mix
 #
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
-#    that compare samples with each other. ``eval()`` changes none of these. ``LayerNorm``
-#    mixes no samples, not even in training mode. Take it if you have such gradients in the
-#    loss itself (:ref:`gradient-penalty`).
+#    that compare samples with each other. ``eval()`` changes none of these.
+#
+#    ``LayerNorm`` mixes no samples, not even in training mode, because it takes the mean
+#    and the spread of each sample by itself. So it can replace ``BatchNorm`` in a network
+#    that has to be in training mode while you ask for such gradients (:ref:`as in this case
+#    study <gradient-penalty>`).
 #
 #    A softmax over the *classes* mixes no samples. But there each sample has several
 #    outputs that use the same inputs, and ones add these up as well. So the ones return

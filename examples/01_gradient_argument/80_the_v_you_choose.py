@@ -28,8 +28,78 @@ losses
 
 # %%
 # At the last pixel nobody has measured. The 0 that stands there is only a placeholder, and
-# so the 81 means nothing. A *mask* says so: it holds a 1 for each of the five other pixels
-# and a 0 for this one.
+# so the 81 means nothing.
+#
+# Three times for the edge
+# ------------------------
+#
+# Suppose that the edge runs through the middle column. We write into a tensor how much each
+# pixel should count, 3 at the edge, 0 at the last pixel, and pass it as ``v``. Beside it,
+# for comparison, every pixel counts once:
+
+weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+losses.backward(weight, retain_graph=True)
+weighted = estimate.grad
+(plain,) = torch.autograd.grad(losses, estimate, torch.ones(2, 3), retain_graph=True)
+
+import pullback
+
+pixels = ["top 1", "top 2", "top 3", "bottom 1", "bottom 2", "bottom 3"]
+both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten()}
+pullback.draw.bars(both, names=pixels)
+
+# %%
+# With ones, the last pixel has by far the largest gradient, and nobody has measured there.
+# With the weights its gradient is 0, and the gradients of the two pixels at the edge are
+# three times as large as before.
+#
+# In a real network all pixels share the parameters of the earlier layers. There the
+# gradient is a sum over the losses of the pixels, in which the edge counts three times and
+# the loss of the last pixel not at all.
+#
+# Perhaps you would have multiplied the losses by the weights and added them up. This is the
+# same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
+# respect to ``losses``, is ``weight``. So this is the ``v`` that arrives there:
+
+total = (weight * losses).sum()
+(by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
+torch.equal(by_formula, weighted)
+
+# %%
+# Most training loops have the formula, because then the loss is a number that can be
+# printed. The call with ``v`` is more careful. If the weights have another shape than the
+# losses, ``backward`` refuses them. In the formula PyTorch may repeat the weights until the
+# two shapes fit, which is called *broadcasting*, and no error is raised. In both cases the
+# weights are fixed numbers here. :ref:`weights-from-the-model` is about weights that the
+# network computes.
+#
+# Here are the three pixels at the top, for all of which 3 has been measured. The third is
+# too high by 1, and its gradient is 2. Move the estimate of the pixel at the edge until its
+# gradient is 2 as well. How far off is it then?
+
+
+def top_losses(estimate):
+    return (estimate - measured[0]) ** 2
+
+
+estimates = ["estimate 1", "estimate 2", "estimate 3"]
+top = estimate.detach()[0]
+pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
+
+# %%
+# .. dropdown:: How far off
+#
+#    By a third, at an estimate of about 3.33. The weight multiplies the slope of the loss.
+#    So with a weight of 3, an error of one third has the same gradient as an error of 1
+#    with a weight of 1. A larger weight does not say how far off a pixel is. It says how
+#    much its error is to matter.
+#
+# The v that you have not chosen
+# ------------------------------
+#
+# Often nobody chooses weights, and the losses are made into one number by a mean. Then the
+# pixel without a measurement is usually taken out with a *mask*, which holds a 1 for each
+# of the five other pixels and a 0 for this one.
 #
 # .. predict::
 #    :for: the number
@@ -50,9 +120,6 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # If you have said 3.2, you have divided the sum, 16, by the five pixels that were measured.
 # ``mean()`` does not know about the mask. The last loss is zero now, but it is still
 # counted, and 16 is divided by six.
-#
-# The v inside a loss
-# -------------------
 #
 # What does this do to the gradients? You make one number out of the losses, by a mean or in
 # another way. The gradient of this number with respect to ``losses`` is the ``v`` that
@@ -123,70 +190,6 @@ v
 #    for the gradient. So it uses only the operations that lie between the two. The second
 #    mean and the largest loss were made by operations of their own, and no operation was
 #    walked through twice.
-#
-# Three times for the edge
-# ------------------------
-#
-# Now the edge. Suppose that it runs through the middle column. We write into a tensor how
-# much each pixel should count, and pass it as ``v``. Beside it, for comparison, every pixel
-# counts once:
-
-weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
-losses.backward(weight, retain_graph=True)
-weighted = estimate.grad
-(plain,) = torch.autograd.grad(losses, estimate, torch.ones(2, 3), retain_graph=True)
-
-import pullback
-
-pixels = ["top 1", "top 2", "top 3", "bottom 1", "bottom 2", "bottom 3"]
-both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten()}
-pullback.draw.bars(both, names=pixels)
-
-# %%
-# With ones, the last pixel has by far the largest gradient, and nobody has measured there.
-# With the weights its gradient is 0, and the gradients of the two pixels at the edge are
-# three times as large as before.
-#
-# In a real network all pixels share the parameters of the earlier layers. There the
-# gradient is a sum over the losses of the pixels, in which the edge counts three times and
-# the loss of the last pixel not at all.
-#
-# Perhaps you would have multiplied the losses by the weights and added them up. This is the
-# same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
-# respect to ``losses``, is ``weight``. So this is the ``v`` that arrives there:
-
-total = (weight * losses).sum()
-(by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
-torch.equal(by_formula, weighted)
-
-# %%
-# Most training loops have the formula, because then the loss is a number that can be
-# printed. The call with ``v`` is more careful. If the weights have another shape than the
-# losses, ``backward`` refuses them. In the formula PyTorch may repeat the weights until the
-# two shapes fit, which is called *broadcasting*, and no error is raised. In both cases the
-# weights are fixed numbers here. :ref:`weights-from-the-model` is about weights that the
-# network computes.
-#
-# Here are the three pixels at the top, for all of which 3 has been measured. The third is
-# too high by 1, and its gradient is 2. Move the estimate of the pixel at the edge until its
-# gradient is 2 as well. How far off is it then?
-
-
-def top_losses(estimate):
-    return (estimate - measured[0]) ** 2
-
-
-estimates = ["estimate 1", "estimate 2", "estimate 3"]
-top = estimate.detach()[0]
-pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
-
-# %%
-# .. dropdown:: How far off
-#
-#    By a third, at an estimate of about 3.33. The weight multiplies the slope of the loss.
-#    So with a weight of 3, an error of one third has the same gradient as an error of 1
-#    with a weight of 1. A larger weight does not say how far off a pixel is. It says how
-#    much its error is to matter.
 #
 # .. dropdown:: And when the network answers yes or no?
 #

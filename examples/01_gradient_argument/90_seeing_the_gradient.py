@@ -118,10 +118,10 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 #
 # We go to the point with the longest arrow, and from there take eight steps of the same
 # length, in eight directions: along the arrow, turned from it by 45 degrees, by 90 degrees,
-# and so on. In the code, each direction is put together from two, ``along`` the arrow and
-# ``across`` it. The cosine of the angle says how much of the first is in it, and the sine
-# how much of the second. ``norm`` is the length of an arrow, the root of the sum of its
-# squares:
+# and so on. In the code, ``norm`` is the length of an arrow, the root of the sum of its
+# squares, and each step is made of a part ``along`` the arrow and a part ``across`` it. A
+# step that is turned by 90 degrees has only the second part, and at 45 degrees the two are
+# equal. In general they are the cosine and the sine of the angle:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
@@ -138,23 +138,24 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
 # output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
 #
-# The reason is in the two bars that are nearly empty. The part of a step that goes across
-# gains nothing. So only the part along the arrow counts, and of all steps of the same
-# length, the one that goes along the arrow has the longest such part: all of it.
-#
-# But why does the part across gain nothing? A small step changes the temperature a little
-# and the humidity a little. The output gains the first change times the first rate, and the
-# second change times the second rate, and the two gains add up. Take an arrow
-# :math:`(3, 4)`, and three steps of the length 0.01:
+# Why is that so? A small step changes the temperature a little and the humidity a little.
+# The output gains the first change times the first rate, and the second change times the
+# second rate, and the two gains add up. Take an arrow :math:`(3, 4)`, and three steps of
+# the length 0.01:
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
 # - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
-# It is the same with any rates :math:`a` and :math:`b`. The arrow is :math:`(a, b)`, and
-# the direction across it is :math:`(-b, a)`. A step by :math:`s` times this direction gains
-# :math:`s\,(-b\cdot a+a\cdot b)`, which is 0. And the longer the arrow, the more a step
-# along it gains: the arrow's length is the rate at which the output grows on this way.
+# The step across gains nothing, and that is no accident. With any rates :math:`a` and
+# :math:`b`, the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
+# step by :math:`s` times this direction gains :math:`s\,(-b\cdot a+a\cdot b)`, which is 0.
+#
+# Now take a step in any direction. It has a part along the arrow and a part across it. The
+# part across gains nothing, so only the part along the arrow counts. This part is longest
+# when the whole step goes along the arrow. That is why no other step gains as much. And the
+# longer the arrow, the more a step along it gains: the arrow's length is the rate at which
+# the output grows on this way.
 #
 # How far?
 # --------

@@ -4,12 +4,15 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-The :term:`Jacobian` of a function is a table of rates. It has a row for each output and a
+A friend wants to know which of her two stoves she should turn up. She has a table with the
+right rates, multiplies it by the right prices, and turns up the wrong stove. No error tells
+her. Her table stands the other way up, and on this page you learn to see that.
+
+Such a table of rates is called a :term:`Jacobian`. It has a row for each output and a
 column for each input. Each entry says how fast that output changes when only that input
 moves. In training there is one output, the loss, and the table is a single row, the
-gradient. You need more rows when several outputs count. Suppose that a house is to stay as
-warm as it is and burn less fuel: which stoves do we turn? :ref:`hitting-targets` answers
-that with this table, and first we have to be able to read it.
+gradient. You need more rows when several outputs count, as when a house is to stay as warm
+as it is and burn less fuel (:ref:`hitting-targets`).
 """
 
 # %%
@@ -90,7 +93,7 @@ print("in the house:   ", change)
 # The other way up
 # ----------------
 #
-# A friend has a house with only two stoves, at 2 and 4. It works like ours: the heat is
+# Now to the friend. Her house has two stoves, at 2 and 4, and works like ours: the heat is
 # the sum of the settings, the fuel the sum of their squares. A unit of heat is worth 10 to
 # her, and a unit of fuel costs 1. So the prices of the two outputs are ``v = [10, -1]``,
 # and ``v @ J``, the :term:`vector-Jacobian product`, says what each stove earns. She has
@@ -133,8 +136,9 @@ v @ square
 # the *columns*, 10 times ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does
 # that:
 
-print("hers:", copied, sep="\n")
-print("flipped:", torch.equal(copied, square.T), " with v on the right:", copied @ v)
+print("hers, with a row for each stove:", copied, sep="\n")
+print("ours, with a row for heat and a row for fuel:", square, sep="\n")
+print("hers, with v on the right:", copied @ v)
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
@@ -146,11 +150,14 @@ nudged = torch.tensor([2.0, 4.0 + small])
 (house(nudged) - house(two_stoves)) / small
 
 # %%
-# This is ``[1, 8]``, apart from the small error of the nudge. In a table like ours it would
-# be a column, because it is the effect of one input. In hers it is a *row*, the second one.
-# So her table is the other way up. (If the row and the column of that stove hold the same
-# numbers, nudge another stove. If they do so for all stoves, the table and its transpose
-# are the same.)
+# This is ``[1, 8]``, apart from the small error of the nudge: what the second stove does to
+# heat and fuel. In a table like ours, what one input does is a *column*. In hers this is
+# the second *row*. So her table is the other way up.
+#
+# .. dropdown:: And if the row and the column hold the same numbers?
+#
+#    Then nudge another stove. If they do so for all stoves, the table and its transpose are
+#    the same, and it does not matter which way up it stands.
 #
 # .. dropdown:: What the two ways are called, and what PyTorch does
 #

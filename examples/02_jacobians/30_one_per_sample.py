@@ -73,7 +73,8 @@ print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 # %%
 # It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
 # can take over from another at a much lower price, and it needs the longest step of the
-# four. By how much a house misses its target depends on nothing but its step. A stove that
+# four. By how much a house misses its target depends on the length of its step alone. A
+# stove that
 # goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
 # :math:`2xs`, and not the :math:`s^2`. Added up over the stoves, the :math:`s^2` are the
 # squared length of the step. All four houses are as warm as they were.
@@ -117,9 +118,9 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 # ---------------------------
 #
 # With a thousand houses, only one entry in a thousand would be worth computing. The cost
-# of a Jacobian is counted in pulls (:ref:`the-whole-jacobian`). A pull is one ``v``, a
-# price for each number of the result, that goes back through the whole street. Its result
-# is the :term:`vector-Jacobian product`.
+# of a Jacobian is counted in pulls (:ref:`the-whole-jacobian`). In a pull, one ``v``, with
+# a price for each number of the result, goes back through the whole street, and brings a
+# :term:`vector-Jacobian product`.
 #
 # .. predict::
 #    :label: pulls
@@ -150,8 +151,8 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 
 # %%
 # Two. In the first pull every house has the price 1 for its heat, and in the second every
-# house has it for its fuel. The houses do not mix, so
-# no house sees the prices of another. ``vmap(jacrev(house))`` takes the same two pulls as
+# house has it for its fuel. The houses do not mix, so no house sees the prices of another.
+# ``vmap(jacrev(house))`` takes the same two pulls as
 # we did. There is one for each output of a sample, however many samples there are.
 #
 # Rows of two houses at once
@@ -239,17 +240,36 @@ for _ in range(300):
 # %%
 # Here is the last house, as the network sees it and as it is:
 
-of_network = vmap(jacrev(network))(X)
 with torch.no_grad():
     print("fuel:", network(X)[3, 1].round(decimals=1), " true:", house(X[3])[1])
-    print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 
 # %%
-# Here the prediction is right, and still the network takes the rate of the third stove for
-# half of what it is. By the network's table, turning it down by 0.2 saves one unit of fuel.
-# In the house it saves nearly two. Training has compared predictions, and never rates: two
-# curves can meet in a point and have different slopes there. So before you act on the rates
-# of a network, look at them for some samples of which you know better.
+# .. predict::
+#    :expects: choice
+#    :wrong: It is right, too: Training has compared predictions, and never rates.;
+#       It is too large: The network's curve is less steep here than that of the house.;
+#       It is a little too small: It is much too small. Training has compared predictions,
+#          and never rates.
+#
+#    The prediction for this house is right, to a tenth of a unit. Its third stove stands at
+#    5, so the fuel rises at a rate of 10 with this stove. What does the network's table say
+#    about this rate?
+#
+#    - It is right, too
+#    - It is too large
+#    - It is a little too small
+#    - It is half of what it should be
+
+of_network = vmap(jacrev(network))(X)
+print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
+
+# %%
+# The network takes the rate of the third stove for half of what it is. By its table,
+# turning this stove down by 0.2 saves one unit of fuel. In the house it saves nearly two.
+# Training has compared predictions, and never rates: two curves can meet in a point and
+# have different slopes there. So before you act on the rates of a network, compare them
+# with the true ones for a few samples, if you can, for example by moving an input a little
+# in the real house.
 #
 # .. dropdown:: If ``vmap`` refuses your function
 #
@@ -274,9 +294,9 @@ except RuntimeError as error:
 # %%
 # .. admonition:: Remember
 #
-#    - Let each of ``B`` samples have ``m`` outputs and ``n`` inputs, and be treated by
-#      itself. Then the Jacobian of the batch, of shape ``(B, m, B, n)``, holds ``B`` tables
-#      and otherwise zeros.
+#    - Take ``B`` samples with ``m`` outputs and ``n`` inputs each. If each sample is
+#      treated by itself, the Jacobian of the batch, of shape ``(B, m, B, n)``, holds ``B``
+#      tables and otherwise zeros.
 #    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives the
 #      tables, in shape ``(B, m, n)``, from ``m`` pulls.
 #    - If you have only the batched function, sum each output over the batch. The gradients
@@ -387,7 +407,12 @@ _, pull = torch.func.vjp(street, X[:2])
 mixed = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 assert torch.equal(pull(mixed)[0], torch.stack([tables[0, 0], tables[1, 1]]))
 
+seen, true = of_network[3, 1, 2].item(), tables[3, 1, 2].item()
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "It is right, too": abs(seen - true) < 0.05 * true,
+    "It is too large": seen > 1.05 * true,
+    "It is a little too small": 0.75 * true < seen <= 0.95 * true,
+    "It is half of what it should be": 0.45 * true < seen < 0.55 * true,
     "without vmap": street(thousand).numel(),
     "houses": len(thousand),
     "stoves": tables.shape[2],

@@ -158,7 +158,22 @@ print("all places right:", torch.equal(table, J))
 # our target is a warming of zero, and what is missing is zero minus the warming that we
 # have. Newton's method solves ``table @ step = missing``, takes the step, and repeats
 # (:ref:`hitting-targets`). The table is square here, and ``solve`` finds the step without
-# ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
+# ``pinv``. We start with all rooms at 5, and each table comes from three pushes.
+#
+# .. predict::
+#    :label: room 500
+#    :for: a temperature
+#    :also: settle at 3
+#    :wrong: start: This is where we start. There a room gains 15 and loses 25, so it gets
+#          colder.;
+#       outside: This is the temperature outside. All rooms at that temperature would rest,
+#          too, but from 5 we do not get there.;
+#       no draft: So it would be if both neighbors counted once.;
+#       gain: This is what a room gains there, and what it loses.
+#
+#    Far from both ends, all rooms come to the same temperature. A room there gains the
+#    temperature of its left neighbor and twice that of its right one, and it loses its own
+#    temperature squared. At which temperature does it rest?
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
@@ -167,8 +182,8 @@ for _ in range(5):
     warm = warm + step
     print(f"largest warming: {corridor(warm).abs().max():.4f}")
 
+print(f"room 500: {warm[500]:.1f}")
 print("left end: ", warm[:4])
-print("middle:   ", warm[498:502])
 print("right end:", warm[-4:])
 
 # %%
@@ -212,12 +227,10 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # How do you find the pattern of a function of your own? ``pullback.sparsity`` goes through
 # the operations of the function, and notes for every number from which inputs it has been
 # computed. The values of ``T`` play no part in this. So it finds all 16 filled places even
-# when it is shown ``T = 0``, and its plan can be used at any ``T``. There are two
-# conditions. The function must not take a value out of ``T``, as with ``if``, with
-# ``.item()`` or with an index such as ``T[T.argmax()]``. And if it uses another tensor,
-# such as a matrix, what is 0 in it has to stay 0. The result is a *sparse* tensor, which
-# stores the filled places and leaves out the rest. For ten thousand rooms that is about
-# 30,000 numbers, with their places, instead of 100 million.
+# when it is shown ``T = 0``, and its plan can be used at any ``T``, as long as the
+# function treats every ``T`` in the same way. The result is a *sparse* tensor, which stores
+# the filled places and leaves out the rest. For ten thousand rooms that is about 30,000
+# numbers, with their places, instead of 100 million.
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colors:", plan.n_colors)
@@ -226,6 +239,14 @@ print("filled places:", sparse.values().numel())
 torch.equal(sparse.to_dense(), J)
 
 # %%
+# .. dropdown:: When may a plan be used at another ``T``?
+#
+#    If the function decides nothing by the values of ``T``: not with ``if``, not with
+#    ``.item()``, and not with an index such as ``T[T.argmax()]``. A function may also
+#    multiply ``T`` by a matrix of its own. Where this matrix has zeros, the pattern has
+#    them, too. So if you change the matrix, and put other numbers where it had zeros, ask
+#    for a new plan.
+#
 # .. dropdown:: Colors for a pattern of your own
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
@@ -316,6 +337,8 @@ pullback.draw.compression(plan_of_ring)
 
 formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1)
 assert torch.equal(J, formula)
+still = lambda t, both: both * t - t**2  # far from the ends: gains minus loss
+assert still(3.0, both=3) == still(0.0, both=3) == still(2.0, both=2) == 0
 assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(from_pushes(T), formula)
 assert torch.equal(from_pushes(T.double()), formula.double())
@@ -380,6 +403,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "two rows": J[0] + J[3],
     "first column": J[:, 0],
     "fourth column": J[:, 3],
+    "start": 5.0,
+    "outside": 0.0,
+    "no draft": 2.0,
+    "gain": 9.0,
     "pairs": len(at_rest) // 2,
     "columns": len(at_rest),
     "two": len(two.unique()),

@@ -4,18 +4,15 @@ r"""
 The Jacobian with respect to the parameters of a network
 ========================================================
 
-How fast does each weight of a network move each of its outputs? These rates are the
-:term:`Jacobian` with respect to the parameters. You get it in two steps:
-``torch.func.functional_call`` makes the parameters an argument, and ``jacrev``
-differentiates with respect to this argument.
+One fact is wrong, and nobody wants to train the model again. People have this wish with
+large language models. On this page a small network has it: it predicts heat and fuel of our
+house. Tonight the stoves will stand at 1, 2 and 3, and for this setting it predicts 1.4
+units of fuel too little, twice its average error. You want to correct this one prediction,
+keep that of the heat, and do little harm at other settings.
 
-On this page the rates mend a network. It predicts heat and fuel of our house. Tonight the
-stoves will stand at 1, 2 and 3, and for this setting it predicts 1.4 units of fuel too
-little, twice its average error. You want to correct this one prediction, keep the heat
-beside it, and do little harm at other settings. The gradient of a loss belongs to one
-number. The Jacobian has a row for each prediction, so it can tell how to move one and keep
-the other. People have this wish with large models, too: one fact is wrong, and nobody wants
-to train the model again.
+We try three repairs. The last one asks, for each weight, how fast it moves each prediction.
+These rates are the :term:`Jacobian` with respect to the parameters. It has a row for each
+prediction, and so it can tell how to move one and keep the other.
 """
 
 # %%
@@ -41,12 +38,11 @@ for _ in range(600):
     optimizer.step()
 
 # %%
-# The network has learned from a hundred settings. To differentiate with respect to its
-# weights, we need a function that takes them as an argument. ``functional_call`` makes one
-# from almost any module. It runs the module with the parameters that you hand it, and
-# afterward puts the module's own parameters back:
+# The network has learned from a hundred settings. To try a repair, we want to run it with
+# other weights and leave its own as they are. So we need a function that takes the weights
+# as an argument. ``functional_call`` makes one from almost any module:
 
-from torch.func import functional_call, grad, jacrev, jvp, vmap
+from torch.func import functional_call
 
 weights = {name: p.detach() for name, p in net.named_parameters()}
 
@@ -59,12 +55,46 @@ x = torch.tensor([1.0, 2.0, 3.0])
 print("predicted:", network(weights, x).round(decimals=2), " true: heat 6, fuel 14")
 
 # %%
-# A block for each parameter
-# --------------------------
+# The quick repair
+# ----------------
 #
-# ``jacrev`` differentiates with respect to the first argument, here the dictionary of
-# weights. It returns a dictionary, too, with a piece of the Jacobian, called a *block*,
-# for each parameter:
+# The last layer adds a bias to the fuel. So we can raise this one number by what is
+# missing. How much harm does that do? ``measured`` holds the heat and the fuel that the
+# house really had at the hundred settings. We print the two predictions for tonight, and
+# beside them by how much the predictions at those settings are wrong, on average:
+
+
+def error(weights):
+    return (network(weights, settings) - measured).abs().mean(0)
+
+
+def report(**repaired):
+    print("           tonight:      off elsewhere by:")
+    print("            heat   fuel   heat   fuel")
+    for name, weights in repaired.items():
+        (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
+        print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
+
+
+missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
+bias = {**weights, "2.bias": weights["2.bias"] + missing}
+report(before=weights, bias=bias)
+
+# %%
+# The fuel is right, but the average error of the fuel has doubled. The bias raises the fuel
+# by the same amount at all settings, whether more is needed there or not.
+#
+# What each weight moves
+# ----------------------
+#
+# The units of the hidden layer react to some settings more than to others. So we leave the
+# bias as it was, and change the nine weights of these units. Which of them, and how much?
+# For this we need to know how fast each weight moves each prediction. ``jacrev``
+# differentiates with respect to the first argument, here the dictionary of weights. It
+# returns a dictionary, too, with a piece of the Jacobian, called a *block*, for each
+# parameter:
+
+from torch.func import jacrev
 
 blocks = jacrev(network)(weights, x)
 for name, block in blocks.items():
@@ -110,69 +140,14 @@ of_weight = jacrev(one_layer)(torch.ones(2, 3))
 of_weight[1]
 
 # %%
-# A shorter line that is wrong
-# ----------------------------
+# Training a little longer
+# ------------------------
 #
-# .. predict::
-#    :label: block
-#    :for: two rows of two
-#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
-#          on the argument.;
-#       ones: Each prediction has a bias of its own, so not even with functional_call are
-#          there ones everywhere.
-#
-#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
-#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
-#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
-#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
-
-print(torch.equal(net(x), network(weights, x)))
-short = jacrev(lambda weights: net(x))(weights)
-print("block:", short["2.bias"].tolist())
-
-# %%
-# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the module
-# and not the argument, so the result does not depend on the argument. If such a Jacobian
-# is zero everywhere, look for a missing ``functional_call``. If a single block is zero,
-# look for a misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores
-# unless you pass ``strict=True``.
-#
-# Two repairs, and their harm
-# ---------------------------
-#
-# Now to the wrong prediction. A quick repair raises one number: the last layer adds a bias
-# to the fuel, and we raise it by what is missing. How much harm does that do? ``measured``
-# holds the heat and the fuel that the house really had at the hundred settings. So we
-# print the two predictions for tonight, and beside them by how much the predictions at
-# those settings are wrong, on average:
-
-
-def error(weights):
-    return (network(weights, settings) - measured).abs().mean(0)
-
-
-def report(**repaired):
-    print("           tonight:      off elsewhere by:")
-    print("            heat   fuel   heat   fuel")
-    for name, weights in repaired.items():
-        (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
-        print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
-
-
-missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
-bias = {**weights, "2.bias": weights["2.bias"] + missing}
-report(before=weights, bias=bias)
-
-# %%
-# The fuel is right, but the average error of the fuel has doubled. The bias raises the fuel
-# by the same amount at all settings, whether more is needed there or not.
-#
-# The units of the hidden layer react to some settings more than to others. So we change
-# their nine weights instead. Shall we train them a little longer, on tonight's setting
-# alone? The loss is the squared error of the heat plus that of the fuel. We want the heat
+# The second repair is to train these nine weights a little longer, on tonight's setting
+# alone. The loss is the squared error of the heat plus that of the fuel. We want the heat
 # to stay where it is, so in the beginning its error is 0, and all of the loss comes from
-# the fuel. The gradient of the loss is then the fuel's rates times one number, and the
-# first step moves each weight along its rate for the fuel.
+# the fuel. So the first step moves each weight along its rate for the fuel, up where this
+# rate is positive and down where it is negative.
 #
 # .. predict::
 #    :expects: choice
@@ -188,6 +163,9 @@ report(before=weights, bias=bias)
 #    - It stays where it is
 #    - It rises
 #    - It falls
+
+
+from torch.func import grad
 
 
 def changed_by(step):
@@ -220,6 +198,14 @@ report(before=weights, training=trained(10, rate=0.003))
 # settings as well. We take the shortest, which changes the weights least. It need not be
 # the one that harms least, so we measure its harm afterward.
 #
+# Here are the rates again, for the first weight of each unit. The other two weights of a
+# unit have twice and three times its rates, so they go the same way:
+
+print("units:       0     1     2")
+print("heat:", blocks["0.weight"][0, :, 0].round(decimals=2).numpy())
+print("fuel:", blocks["0.weight"][1, :, 0].round(decimals=2).numpy())
+
+# %%
 # We flatten the block into a table with two rows, for heat and fuel, and with nine columns
 # for the weights. As in :ref:`hitting-targets`, ``pinv`` finds the shortest step that hits
 # both targets, as far as the table knows. There the step moved three stoves, and here it
@@ -280,31 +266,84 @@ pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
 # Does it do less harm?
 # ---------------------
 #
-# Now we try our step in the real network, beside the two repairs:
+# Our step asks the heat to stay where it is. So we hope to spare the heat, and we shall see
+# about the fuel at other settings. Here it is in the real network, beside the two other
+# repairs:
 
 ten = trained(10, rate=0.003)
 report(before=weights, bias=bias, training=ten, step=changed_by(step))
 
 # %%
-# The step corrects the fuel, up to 0.03. What it spares is the *heat*: it stays right,
-# tonight and at the other settings, where training has made its error four times as large.
-# To the fuel at other settings both do the same harm: they add about 0.3 to its error, and
-# the bias adds 0.77.
+# The step corrects the fuel, up to 0.03. And the *heat* is spared: it stays right, tonight
+# and at the other settings, where training has made its error four times as large. To the
+# fuel at other settings both do the same harm. They add about 0.3 to its error, and the
+# bias adds 0.77.
 #
-# Would training get there in the end? As soon as the heat is wrong, it counts in the loss,
-# and in our network more steps bring it back. Here are a thousand steps, and ten that are
-# ten times as large:
+# But as soon as the heat is wrong, it counts in the loss. So perhaps training has only been
+# too short?
+#
+# .. predict::
+#    :expects: choice
+#    :code:
+#    :wrong: The heat stays too high: It counts in the loss, and small steps make that
+#          smaller until both predictions are right.;
+#       Both are right, with quite different weights: Each small step adds some of the
+#          heat's row and some of the fuel's row, and nothing else. Only one sum of these
+#          rows hits both targets, as far as the table holds, and it is our step.
+#
+#    We train a thousand steps in place of ten. Where does that end?
+#
+#    - The heat stays too high
+#    - Both are right, with quite different weights
+#    - Both are right, with nearly the weights of our step
 
 longer, larger = trained(1000, rate=0.003), trained(10, rate=0.03)
-report(longer=longer, larger=larger)
+report(step=changed_by(step), longer=longer)
+apart = longer["0.weight"] - changed_by(step)["0.weight"]
+print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 
 # %%
 # After a thousand steps training has arrived at nearly the same weights as our step, which
 # took one table of rates. This is no accident. As long as the table holds, each step of
-# training adds some of the heat's row and some of the fuel's row, and nothing else. So with
-# small steps it ends at a sum of the two rows that hits both targets, and this is the
-# shortest step (:ref:`hitting-targets`). Training feels its way there, and the table says
-# it at once. With larger steps both predictions go wrong altogether.
+# training adds some of the heat's row and some of the fuel's row, and nothing else. So it
+# ends at a sum of the two rows that hits both targets, and this is the shortest step
+# (:ref:`hitting-targets`). Training feels its way there, and the table says it at once.
+#
+# It gets there only with small steps. With ten steps that are ten times as large, both
+# predictions go wrong altogether:
+
+report(larger=larger)
+
+# %%
+# A shorter line that is wrong
+# ----------------------------
+#
+# For all of this, ``functional_call`` had to run the network. It is long to write, and a
+# shorter line seems to do the same.
+#
+# .. predict::
+#    :label: block
+#    :for: two rows of two
+#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
+#          on the argument.;
+#       ones: Each prediction has a bias of its own, so not even with functional_call are
+#          there ones everywhere.
+#
+#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
+#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
+#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
+#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
+
+print(torch.equal(net(x), network(weights, x)))
+short = jacrev(lambda weights: net(x))(weights)
+print("block:", short["2.bias"].tolist())
+
+# %%
+# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the module
+# and not the argument, so the result does not depend on the argument. If such a Jacobian
+# is zero everywhere, look for a missing ``functional_call``. If a single block is zero,
+# look for a misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores
+# unless you pass ``strict=True``.
 #
 # .. dropdown:: Is there a step that does even less harm?
 #
@@ -328,6 +367,8 @@ report(longer=longer, larger=larger)
 #    less. The length has a price: so far away the table holds less well, and the fuel ends
 #    at 14.14. For a single linear layer, `Meng and others
 #    <https://arxiv.org/abs/2202.05262>`_ correct facts in language models with such a step.
+
+from torch.func import vmap
 
 tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
 others = tables.reshape(200, 9)
@@ -412,6 +453,8 @@ assert torch.equal(layer.bias.grad, torch.tensor([0.0, 1.0]))
 assert jacrev(net)(x).shape == (2, 3)  # for the stoves
 
 from copy import deepcopy
+
+from torch.func import jvp
 
 h, double = 1e-6, {name: p.double() for name, p in weights.items()}
 net_double = deepcopy(net).double()
@@ -568,12 +611,17 @@ ratio = blocks["0.weight"] / x
 torch.testing.assert_close(ratio, ratio[..., :1].expand(2, 3, 3))  # as 1, 2 and 3
 assert ((network(weights, settings) - measured).mean(0).abs() < 0.01).all()
 
+settled = bool(abs(network(longer, x) - wanted).max() < 0.005)
+near = bool(apart.norm() < 0.1 * step.norm())
 guesses = {  # wrong ones, of which the boxes above say what they are
     "fuel's rates": table[1].reshape(3, 3)[:, 0],
     "every unit up": torch.ones(3),
     "It stays where it is": bool(abs(network(ten, x)[0] - before[0]) < 0.1),
     "It rises": bool(network(ten, x)[0] > before[0] + 0.1),
     "It falls": bool(network(ten, x)[0] < before[0] - 0.1),
+    "The heat stays too high": bool(network(longer, x)[0] > wanted[0] + 0.005),
+    "Both are right, with quite different weights": settled and not near,
+    "Both are right, with nearly the weights of our step": settled and near,
     "against the fuel": -table[1].reshape(3, 3)[:, 0],
     "functional_call": blocks["2.bias"],
     "ones": torch.ones(2, 2),

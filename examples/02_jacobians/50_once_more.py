@@ -5,22 +5,24 @@ Once more: second derivatives
 =============================
 
 You know from the gradient that the fuel of a house falls along your plan. How far can you
-go until it rises again? Or a network reacts violently to small changes of its input, and
-you punish this in training: you add the squared gradient to the loss. Both need the
-derivative of a *gradient*. ``torch.autograd.grad`` with ``create_graph=True`` makes it
-possible, for operations that have a second derivative in PyTorch. All second derivatives
-together are the :term:`Hessian`, the :term:`Jacobian` of the gradient. For a large network
-nobody can store it, but a product with it, ``H @ u``, is cheap. We begin with the house,
-and end with the network.
+go until it rises again? The rate at the start does not tell. You have to know how the rate
+itself changes on the way, and this is the derivative of a *gradient*.
+
+Networks raise such a question, too. Where a network is steep, a small error in its input
+becomes a large error in its answer. To make it calmer, people add its slopes to the loss.
+Then training has to differentiate a gradient. One wrong word in that line changes what the
+network learns, and no error is raised.
+
+All second derivatives together are the :term:`Hessian`, the :term:`Jacobian` of the
+gradient. For a large network nobody can store it, but a product with it, ``H @ u``, is
+cheap. We begin with the house, and end with the network.
 """
 
 # %%
 # Our house has three stoves, and each burns the square of its setting. They share a
 # chimney. When all three run, they disturb one another, and the fuel has an additional
 # term, the product of the three settings. Our plan ``u`` turns the second stove up and the
-# third down by as much. We take the gradient ``g``, and the rate along the plan. One
-# argument is new. ``create_graph=True`` makes ``g`` remember how it came from ``x``, and
-# we need that in a moment:
+# third down by as much. We take the gradient, and the rate along the plan:
 
 import torch
 
@@ -31,9 +33,9 @@ def fuel(x):
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 u = torch.tensor([0.0, 1.0, -1.0])
-(g,) = torch.autograd.grad(fuel(x), x, create_graph=True)
-print("gradient:", g)
-print("rate along u:", (g @ u).item())
+(plain,) = torch.autograd.grad(fuel(x), x)
+print("gradient:", plain)
+print("rate along u:", (plain @ u).item())
 
 # %%
 # The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
@@ -54,7 +56,7 @@ import matplotlib.pyplot as plt
 sizes = torch.linspace(0, 1.5, 31)
 with torch.no_grad():
     burned = torch.stack([fuel(x + size * u) for size in sizes])
-    promised = fuel(x) + sizes * (g @ u)
+    promised = fuel(x) + sizes * (plain @ u)
 
 plt.plot(sizes, burned, label="fuel")
 plt.plot(sizes, promised, "--", label="what the rate promises")
@@ -76,11 +78,26 @@ print("lowest:", burned.min().item(), " at the start:", burned[0].item())
 # stoves. So it has a Jacobian of its own, with three rows and three columns. It is called
 # the Hessian of the fuel, and written :math:`H`.
 #
-# To compute it, PyTorch must know how the gradient came about. This is what
-# ``create_graph=True`` was for. It records the walk back, from the fuel to ``g``, as a
-# forward pass is recorded. The ``grad_fn`` in the output above shows that ``g`` remembers
-# how it was computed from ``x``. So we can walk back from ``g``, with a single 1 in ``v``
-# for each row:
+# We know how to get a row of a Jacobian: walk back, with a single 1 in ``v``. So let us
+# walk back from the gradient:
+
+try:
+    torch.autograd.grad(plain, x, torch.tensor([1.0, 0.0, 0.0]))
+except RuntimeError as error:
+    print(error)
+
+# %%
+# The walk has nowhere to go. PyTorch records what you compute in a forward pass, but it
+# does not record its own walk back, because usually nobody needs that. So the gradient is a
+# plain tensor, which does not know how it came from ``x``. ``create_graph=True`` asks
+# PyTorch to record this walk as well:
+
+(g,) = torch.autograd.grad(fuel(x), x, create_graph=True)
+g
+
+# %%
+# The numbers are the same. The ``grad_fn`` behind them shows that ``g`` remembers how it
+# was computed. Now we can walk back from it, once for each row:
 
 rows = [torch.autograd.grad(g, x, v, retain_graph=True)[0] for v in torch.eye(3)]
 H = torch.stack(rows)
@@ -155,9 +172,9 @@ print("stop:", -rate / curvature)
 # The difference grows by 2 for each unit. It began at −1, and after half a unit it is zero.
 # There we should stop, and there the fuel was lowest in our trial.
 #
-# In symbols, the difference is ``g @ u``. For each unit along the plan, ``g`` changes by
-# ``H @ u``. The plan stays the same, so ``g @ u`` changes by ``(H @ u) @ u``. With
-# ``H @ u`` at ``[1, 1, -1]`` and ``u`` at ``[0, 1, -1]``, this is
+# In symbols, the difference is ``g @ u``. On the way ``u`` stays the same, and ``g``
+# changes by ``H @ u`` for each unit. So ``g @ u`` changes by ``(H @ u) @ u``. With ``H @
+# u`` at ``[1, 1, -1]`` and ``u`` at ``[0, 1, -1]``, this is
 #
 # .. math::
 #
@@ -192,15 +209,17 @@ Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first leads
-# from the fuel to ``g``. The second starts at ``g``, goes back through the first walk, and
-# then through the fuel, so it is longer. For layers like those of
-# :ref:`never-built`, all of this is a small multiple of the work of a forward pass,
+# from the fuel to ``g``. The second starts at ``g``, goes back through all that the first
+# walk has computed, and from there through the fuel to ``x``. For layers like those of
+# :ref:`never-built`, both together are a small multiple of the work of a forward pass,
 # whatever their size.
 #
-# You can also push ``u`` through the gradient, if you have it as a function whose
-# operations have a rule for pushes. ``torch.func.grad`` makes one: ``grad(fuel)`` takes
-# what ``fuel`` takes, and returns the gradient. The push returns the gradient and its
-# change along ``u``, and we keep the second:
+# .. dropdown:: Another way: push ``u`` through the gradient
+#
+#    ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)`` takes what
+#    ``fuel`` takes, and returns the gradient. If its operations have a rule for pushes, you
+#    can push ``u`` through it. The push returns the gradient and its change along ``u``,
+#    and we keep the second. :ref:`hvp` compares the two ways:
 
 from torch.func import grad, jvp
 
@@ -213,28 +232,12 @@ pushed = hvp(fuel, x.detach(), u)
 pushed
 
 # %%
-# With such products, and without the table, there are methods that find the step of
-# Newton's method in all directions at once (:ref:`trpo`). They also tell what kind of place
-# you have reached where the gradient is zero: if some ``u`` has a negative curvature, it
-# is no minimum. :ref:`hvp` compares the two ways.
-
-# %%
-# When the gradient has no graph
-# ------------------------------
+# Two uses of such products: with them, and without the table, there are methods that find
+# the step of Newton's method in all directions at once (:ref:`trpo`). And where the
+# gradient is zero, they tell what kind of place you have reached: if some ``u`` has a
+# negative curvature, it is no minimum.
 #
-# Without ``create_graph=True`` the gradient is a plain tensor, and the second walk has
-# nowhere to go:
-
-(plain,) = torch.autograd.grad(fuel(x), x)
-try:
-    torch.autograd.grad(plain, x, u)
-except RuntimeError as error:
-    print(error)
-
-# %%
-# What helps is ``create_graph=True`` in the first call.
-#
-# .. dropdown:: If the error comes even so, and what a second ``y.backward()`` does
+# .. dropdown:: If the error comes in spite of ``create_graph=True``
 #
 #    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
 #    not depend on ``x`` may have no graph, even with ``create_graph=True``, and then this
@@ -242,10 +245,12 @@ except RuntimeError as error:
 #    message says that a tensor *appears to not have been used in the graph*. In both cases
 #    the Hessian is zero, and ``hvp`` returns the zeros.
 #
-#    A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again, and
-#    adds the same gradient once more. It never walks through the gradient, so it brings no
-#    second derivative.
+# .. dropdown:: Does a second ``y.backward()`` give the second derivative?
 #
+#    No. A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again,
+#    and adds the same gradient once more. It never walks through the gradient.
+
+# %%
 # A gradient inside of the loss
 # -----------------------------
 #
@@ -280,19 +285,35 @@ for create_graph in (False, True):
 # There is no error this time. The fuel itself still depends on ``x``, and
 # ``retain_graph=True`` has kept its graph, so the walk back has somewhere to go. But the
 # first line, ``[8, 7, 8]``, is the gradient of the fuel alone. Without a graph the penalty
-# counted as a constant. It made the loss larger and changed no gradient. If this happens
-# in a network, its weights train as if there were no penalty.
+# counted as a constant. It made the loss larger and changed no gradient.
 #
 # The second line, ``[114, 99, 86]``, has the penalty in it. Let us work it out. The penalty
-# is the sum of the squares of the numbers in ``g``, so it rises at the rate ``2 * g`` when
-# they move. This is the ``v`` that is pulled back through ``g``, and what arrives at ``x``
-# is ``2 * g @ H``, or ``[106, 92, 78]``. Add ``[8, 7, 8]``, and you have the second line.
+# is the sum of the squares of the numbers in ``g``, and a square rises at twice the rate of
+# its number. So ``2 * g`` are the prices of these numbers. They are the ``v`` that is
+# pulled back through ``g``, and what arrives at ``x`` is ``2 * g @ H``, or ``[106, 92,
+# 78]``. Add ``[8, 7, 8]``, and you have the second line.
 #
 # Now to the network. It is to learn a jump, from 0 on the left to 1 on the right, and gets
 # steep there. ``X`` has a sample in each row. The gradient of the sum of all outputs has
 # the gradient of each sample in its row, because each sample is treated by itself
-# (:ref:`one-jacobian-per-sample`). We train it with a penalty on these slopes, once with a
-# graph for them and once without:
+# (:ref:`one-jacobian-per-sample`). We train it without a penalty on these slopes, with one
+# and ``retain_graph=True``, and with one and ``create_graph=True``:
+#
+# .. predict::
+#    :expects: choice
+#    :code:
+#    :also: about half of what it was
+#    :wrong: It is about half as steep: So it would be with ``create_graph=True``. Here the
+#          slopes have no graph, and the penalty counts as a constant.;
+#       It is steeper: The penalty changes no gradient, so the weights go the same way as
+#          without it.
+#
+#    Without a penalty the largest slope is 3.84. How steep does the network become with the
+#    penalty and ``retain_graph=True``?
+#
+#    - It is about half as steep
+#    - It is as steep as without a penalty
+#    - It is steeper
 
 
 def train(penalty, create_graph):
@@ -320,11 +341,10 @@ print(f"penalty, retain_graph=True: {train(0.03, create_graph=False):.2f}")
 print(f"penalty, create_graph=True: {train(0.03, create_graph=True):.2f}")
 
 # %%
-# With ``create_graph=True`` the largest slope is here about half of what it was: where the
-# network was steepest, a small error of the input now moves its output about half as far.
-# With ``retain_graph=True`` in its place, the network is as steep as without any penalty,
-# and nothing has told you. So if you write such a penalty, compare the gradient with and
-# without it once.
+# With ``retain_graph=True`` the network is as steep as without any penalty, and nothing has
+# told you. With ``create_graph=True`` the largest slope is here about half of what it was:
+# where the network was steepest, a small error in its input now moves its output about half
+# as far. So if you write such a penalty, compare the gradient with and without it once.
 #
 # When the first stove moves
 # --------------------------
@@ -452,6 +472,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "twice": 2 * g.detach(),
     "with the squares": (g + g**2).detach(),
     "zeros": torch.zeros(3),
+    "It is about half as steep": kept < 0.7 * alone,
+    "It is as steep as without a penalty": kept == alone,
+    "It is steeper": kept > alone,
     "diagonal": H.diagonal(),
     "second row": one,
     "gradient of fuel": plain,
