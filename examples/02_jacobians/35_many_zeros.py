@@ -161,7 +161,7 @@ print("all places right:", torch.equal(table, J))
 # ``pinv``. We start with all rooms at 5, and each table comes from three pushes.
 #
 # .. predict::
-#    :label: room 500
+#    :label: in the middle
 #    :for: a temperature
 #    :also: settle at 3
 #    :wrong: start: This is where we start. There a room gains 15 and loses 25, so it gets
@@ -182,7 +182,7 @@ for _ in range(5):
     warm = warm + step
     print(f"largest warming: {corridor(warm).abs().max():.4f}")
 
-print(f"room 500: {warm[500]:.1f}")
+print(f"in the middle: {warm[500]:.1f}")
 print("left end: ", warm[:4])
 print("right end:", warm[-4:])
 
