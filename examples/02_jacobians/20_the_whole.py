@@ -8,8 +8,8 @@ A heating system has three dials, and it warms 5000 rooms. Some rooms are too co
 others are too warm. Before you turn anything, you want to know what each dial does to each
 room. That is the whole :term:`Jacobian`, with a row for each room and a column for each
 dial. PyTorch has two calls that compute it. For this heating, one of them does far more
-work than the other. Which one should you call? You can find out without a program, with a
-thermometer in each room.
+work than the other. Which one should you call? You can find out without PyTorch, at the
+dials, with a thermometer in each room.
 """
 
 # %%
@@ -44,7 +44,7 @@ before.shape
 #    find all the rates. How few small turns of a dial would do?
 
 small, columns = 0.01, []
-for turn in small * torch.eye(3):  # the first dial alone, then the second, then the third
+for turn in small * torch.eye(3):  # one dial after the other
     columns.append((heating(dials + turn) - before) / small)
 by_turning = torch.stack(columns, dim=1)
 print("turns of a dial:", len(columns))
@@ -65,8 +65,10 @@ print("entries found:  ", by_turning.numel())
 # single 1 in ``u`` this is a column. The next page does a push by hand.
 #
 # What does a push cost? It runs the function once, with a rate beside each number. For most
-# functions this is a small multiple of the work of running the function alone. ``jacfwd``
-# takes a push for each column, and its *fwd* stands for forward:
+# functions this is a small multiple of the work of running the function alone.
+#
+# The first of the two calls is ``jacfwd``. It takes a push for each column, and its *fwd*
+# stands for forward:
 
 from torch.func import jacfwd
 
@@ -83,8 +85,8 @@ print("as by turning:", torch.allclose(by_turning, by_jacfwd, atol=0.01))
 #
 # ``backward`` goes the other way. It carries a ``v``, with a price for each output, back
 # through the whole function to the inputs, and brings ``v @ J``, the :term:`vector-Jacobian
-# product`. We call one such walk back a **pull**. A pull, too, takes a small multiple of
-# the work of running the function once, for most functions. (:ref:`never-built` counts it.)
+# product`. We call one such walk back a **pull**. For most functions a pull, too, takes a
+# small multiple of the work of running the function once, and :ref:`never-built` counts it.
 #
 # With a 1 for one output in ``v``, and 0 for the others, a pull brings the *row* of this
 # output. Our house with three stoves has two outputs. The heat is the sum of the settings,
@@ -129,8 +131,12 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 # counts 1.) So two separate rows take two pulls. In training you need only one pull: the
 # loss is a single number, and its table is a single row.
 #
-# ``jacrev`` takes a pull for each row. Its *rev* stands for :term:`reverse mode`, the
-# direction from the outputs back to the inputs:
+# Count the rows and the columns
+# ------------------------------
+#
+# ``jacrev`` is the second of the two calls. It takes a pull for each row, as our loop
+# did. Its *rev* stands for :term:`reverse mode`, the direction from the outputs back to the
+# inputs:
 
 from torch.func import jacrev
 
@@ -138,13 +144,11 @@ table = jacrev(house)(x)
 table
 
 # %%
-# Count the rows and the columns
-# ------------------------------
-#
 # Now you can answer the question from the beginning. The table of the heating has 5000 rows
-# and three columns. So ``jacrev`` takes 5000 pulls for it, and ``jacfwd`` three pushes. The
-# picture shows a smaller heating, with 3 dials and 12 rooms. In *reverse*, a stripe of the
-# table is a row, and each takes a pull. In *forward*, it is a column, and takes a push:
+# and three columns. So ``jacrev`` takes 5000 pulls for it, and ``jacfwd`` takes three
+# pushes. The picture shows a smaller heating, with 3 dials and 12 rooms. In *reverse*, a
+# stripe of the table is a row, and each takes a pull. In *forward*, it is a column, and
+# takes a push. (Pulls and pushes are both called *products* there.)
 
 import pullback
 
@@ -176,10 +180,13 @@ print("pulls:", len(of_scores))
 # So count the rows and the columns. **If there are fewer rows, call** ``jacrev``. **If
 # there are fewer columns, call** ``jacfwd``. Both return the same table, and what differs
 # is the work. If the two numbers are close, as they are for our house, it makes little
-# difference. (For a few operations the tables differ. The box *More calls, and the
-# exceptions*, near the end of the page, is about those.)
+# difference. (A few operations are exceptions. The box *More calls, and the exceptions*,
+# near the end of the page, is about those.)
 #
-# Below you can count for yourself. The button *one-hot* puts a single 1 into ``v``, and the
+# Count for yourself
+# ------------------
+#
+# Here is the table of our house. The button *one-hot* puts a single 1 into ``v``, and the
 # next press moves it one place on. How many presses does it take until every row of the
 # table has stood in the result? Then choose *J u*. How many does it take with ``u``, which
 # is pushed forward, until every column has?
