@@ -4,25 +4,93 @@ r"""
 The whole Jacobian in one call
 ==============================
 
-What does each dial of a heating system do to each of 5000 rooms? What does each pixel of a
-picture do to each of ten scores? Then you want the whole :term:`Jacobian`, with a row
-for each output and a column for each input. Call ``jacrev(f)(x)`` if ``f`` has fewer
-outputs than inputs, and ``jacfwd(f)(x)`` if it has fewer inputs than outputs. Both are in
-``torch.func``. The choice matters: for some functions one of them does a thousand times as
-much work as the other. This page shows where that comes from.
+A heating system has three dials, and it warms 5000 rooms. Some rooms are too cold, and
+others are too warm. Before you turn anything, you want to know what each dial does to each
+room. That is the whole :term:`Jacobian`, with a row for each room and a column for each
+dial. PyTorch has two calls that compute it. For this heating, one of them does far more
+work than the other. Which one should you call? You can find out without PyTorch, at the
+dials, with a thermometer in each room.
 """
 
 # %%
-# You do not need the whole table for training. The loss is a single number, so its table
-# has a single row, and that is the gradient. With several outputs, ``backward`` adds up
-# their rows, each times its number in ``v``, and in the sum you no longer see what an input
-# does to a single output.
-#
-# Our house has three inputs, the settings of its stoves. It has two outputs, heat, the sum
-# of the settings, and fuel, the sum of their squares. So we call ``jacrev``:
+# Here is the heating. It takes the settings of the three dials, and returns how warm each
+# of the rooms is:
 
 import torch
-from torch.func import jacfwd, jacrev
+
+pipes = torch.linspace(0, 1, 15_000).reshape(5000, 3)  # any numbers will do
+
+
+def heating(dials):
+    return torch.tanh(pipes @ dials)
+
+
+dials = torch.tensor([1.0, 2.0, 3.0])
+before = heating(dials)
+before.shape
+
+# %%
+# .. predict::
+#    :label: turns of a dial
+#    :for: the number of turns
+#    :wrong: rooms: A turn of one dial shows at once how all 5000 rooms react.;
+#       entries: A turn of one dial brings 5000 of the entries at once.;
+#       one dial: One turn moves one dial, and brings its column. There are three dials.;
+#       up and down: One turn of each dial is enough, if it is small, but large beside
+#          rounding.
+#
+#    The table has 15,000 entries, a rate for each room and each dial. Now forget the
+#    program. You stand in front of the dials, with a thermometer in each room, and want to
+#    find all the rates. How few small turns of a dial would do?
+
+small, columns = 0.01, []
+for turn in small * torch.eye(3):  # one dial after the other
+    columns.append((heating(dials + turn) - before) / small)
+by_turning = torch.stack(columns, dim=1)
+print("turns of a dial:", len(columns))
+print("entries found:  ", by_turning.numel())
+
+# %%
+# Three are enough. Turn one dial a little, and watch how fast each of the 5000 rooms gets
+# warmer. These rates are a whole column of the table, and there are only three columns.
+#
+# A push for each column
+# ----------------------
+#
+# PyTorch can do the same, with exact rates in the place of small turns. It starts with a
+# change ``u`` of the dials, such as ``[1, 0, 0]`` for the first dial alone. Then it goes
+# forward through the function, from the dials to the rooms, and computes for each number on
+# the way how fast it changes. This direction is called :term:`forward mode`. We call one
+# such walk a **push**. It brings ``J @ u``, the :term:`Jacobian-vector product`, and with a
+# single 1 in ``u`` this is a column. The next page does a push by hand.
+#
+# What does a push cost? It runs the function once, with a rate beside each number. For most
+# functions this is a small multiple of the work of running the function alone.
+#
+# The first of the two calls is ``jacfwd``. It takes a push for each column, and its *fwd*
+# stands for forward:
+
+from torch.func import jacfwd
+
+by_jacfwd = jacfwd(heating)(dials)
+print("shape:", tuple(by_jacfwd.shape))
+print("as by turning:", torch.allclose(by_turning, by_jacfwd, atol=0.01))
+
+# %%
+# ``jacfwd(heating)`` is a new function. It takes what ``heating`` takes, and returns the
+# Jacobian. ``(dials)`` calls it at our settings.
+#
+# A pull for each row
+# -------------------
+#
+# ``backward`` goes the other way. It carries a ``v``, with a price for each output, back
+# through the whole function to the inputs, and brings ``v @ J``, the :term:`vector-Jacobian
+# product`. We call one such walk back a **pull**. For most functions a pull, too, takes a
+# small multiple of the work of running the function once, and :ref:`never-built` counts it.
+#
+# With a 1 for one output in ``v``, and 0 for the others, a pull brings the *row* of this
+# output. Our house with three stoves has two outputs. The heat is the sum of the settings,
+# and the fuel is the sum of their squares. So we get its table from two pulls:
 
 
 def house(x):
@@ -30,29 +98,15 @@ def house(x):
 
 
 x = torch.tensor([1.0, 2.0, 3.0])
-table = jacrev(house)(x)
-table
+leaf = x.clone().requires_grad_()  # a copy of x that starts a graph: a leaf
+y, rows = house(leaf), []
+for v in torch.eye(2):  # first [1, 0] for the heat, then [0, 1] for the fuel
+    rows.append(torch.autograd.grad(y, leaf, v, retain_graph=True)[0])
+torch.stack(rows)
 
 # %%
-# ``jacrev(house)`` is a new function. It takes the arguments of ``house``, in their order,
-# and returns the Jacobian. ``(x)`` calls it at our settings.
-#
-# .. dropdown:: And ``torch.autograd.functional.jacobian``?
-#
-#    It is the older way to the same table, and the pages before this one have called it. A
-#    function like ``jacrev(house)`` can be put inside another function of ``torch.func``,
-#    and for the samples of a batch we need that (:ref:`one-jacobian-per-sample`). So we
-#    call ``jacrev`` and ``jacfwd`` from here on.
-#
-# A pull for each row
-# -------------------
-#
-# How does ``jacrev`` compute the table? ``backward`` carries a ``v``, with a price for each
-# output, back through the whole function to the inputs, and brings ``v @ J``, the
-# :term:`vector-Jacobian product`. We call one such walk back a **pull**. With a 1 for one
-# output in ``v``, and 0 for the others, a pull brings one row. Can a single pull bring both
-# rows? ``torch.autograd.grad``, which pulls as well, takes not only one output, but also a
-# *list* of outputs.
+# Can a *single* pull bring both rows? ``torch.autograd.grad``, which pulls as ``backward``
+# does, takes not only one output, but also a *list* of outputs.
 #
 # .. predict::
 #    :for: what it returns
@@ -67,93 +121,72 @@ table
 #
 #    We give it the list ``[heat, fuel]``, and no ``v``. What does it return?
 
-leaf = x.clone().requires_grad_()  # a copy of x that starts a graph: a leaf
 heat, fuel = house(leaf)
 torch.autograd.grad([heat, fuel], leaf)[0]
 
 # %%
-# It is a single row, and neither that of the heat nor that of the fuel. 3, 5 and 7 are the
-# *sums* of the two rows. A pull adds up everything that arrives at the stoves. It does not
-# matter how many outputs it started from. And without a ``v``, each output in the list
-# counts 1.
+# It is a single row. 3, 5 and 7 are the *sums* of the two rows. A pull adds up everything
+# that arrives at the stoves, from however many outputs it started, and in the sum you no
+# longer see what a stove does to the heat alone. (Without a ``v``, each output in the list
+# counts 1.) So two separate rows take two pulls. In training you need only one pull: the
+# loss is a single number, and its table is a single row.
 #
-# So two separate rows take two pulls. From here on we count pulls, because they are what a
-# Jacobian costs. For most functions, a pull takes a small multiple of the work of running
-# ``f`` once, and :ref:`never-built` shows why. A loop with a pull for each row of
-# ``torch.eye(2)`` builds the table:
+# Count the rows and the columns
+# ------------------------------
+#
+# ``jacrev`` is the second of the two calls. It takes a pull for each row, as our loop
+# did. Its *rev* stands for :term:`reverse mode`, the direction from the outputs back to the
+# inputs:
 
-y = house(leaf)
-rows = []
-for v in torch.eye(2):
-    rows.append(torch.autograd.grad(y, leaf, v, retain_graph=True)[0])
-print("pulls:", len(rows), " same table:", torch.equal(torch.stack(rows), table))
+from torch.func import jacrev
 
-# %%
-# ``jacrev`` takes the same two pulls, but side by side. With many rows that is usually much
-# faster than the loop, and takes more memory. With two, as here, it need not be. The *rev*
-# in its name stands for :term:`reverse mode`, the direction from the outputs back to the
-# inputs.
-#
-# Three dials and five thousand rooms
-# -----------------------------------
-#
-# .. predict::
-#    :label: turns of a dial
-#    :for: the number of turns
-#    :wrong: rooms: A turn of one dial shows at once how all 5000 rooms react.;
-#       entries: A turn of one dial brings 5000 of the entries at once.;
-#       one dial: One turn moves one dial, and brings its column. There are three dials.;
-#       up and down: One turn of each dial is enough, if it is small, but large beside
-#          rounding.
-#
-#    A heating system has 3 dials, and its function takes them to the temperatures of 5000
-#    rooms. ``jacrev`` takes 5000 pulls for the table, one for each room. Now forget the
-#    program. You stand in front of the dials, with a thermometer in each room, and want to
-#    find all 15,000 entries. How few small turns of a dial would do?
-
-pipes = torch.linspace(0, 1, 15_000).reshape(5000, 3)  # any numbers will do
-heating = lambda dials: torch.tanh(pipes @ dials)
-dials, small = torch.tensor([1.0, 2.0, 3.0]), 0.01
-before, columns = heating(dials), []
-for turn in small * torch.eye(3):
-    columns.append((heating(dials + turn) - before) / small)
-by_turning, by_jacfwd = torch.stack(columns, dim=1), jacfwd(heating)(dials)
-print("turns of a dial:", len(columns))
-print("as jacfwd says: ", torch.allclose(by_turning, by_jacfwd, atol=0.01))
+table = jacrev(house)(x)
+table
 
 # %%
-# Three are enough. Turn one dial a little, and watch how fast each of the 5000 rooms gets
-# warmer. These rates are a whole column of the table, and there are only three columns.
-#
-# ``jacfwd`` works in this way, but with exact rates in the place of small turns. It sends
-# a change of one dial through the function, from the dials to the rooms. This direction is
-# called :term:`forward mode`. One such change ``u`` of the inputs that goes forward
-# through the whole function is a **push**, and what arrives is ``J @ u``, the
-# :term:`Jacobian-vector product`. The next page does one by hand.
-#
-# The picture shows a smaller system, with 3 dials and 12 rooms. In *reverse*, a stripe of
-# the table is a row, and each takes a pull. In *forward*, it is a column, and takes a push:
+# Now you can answer the question from the beginning. The table of the heating has 5000 rows
+# and three columns. So ``jacrev`` takes 5000 pulls for it, and ``jacfwd`` takes three
+# pushes. The picture shows a smaller heating, with 3 dials and 12 rooms. In *reverse*, a
+# stripe of the table is a row, and each takes a pull. In *forward*, it is a column, and
+# takes a push. (Pulls and pushes are both called *products* there.)
 
 import pullback
 
 pullback.draw.cost((12, 3))
 
 # %%
-# Which call?
-# -----------
+# .. predict::
+#    :label: pulls
+#    :for: the number of walks
+#    :wrong: pushes: These are pushes, one for each pixel. The other direction takes fewer
+#          walks.;
+#       rates: These are the entries of the table. Each walk brings a whole row or a whole
+#          column of them.;
+#       single pull: One walk brings one row or one column, or a sum of them. You want all
+#          of them, each by itself.;
+#       pulls and pushes: Here pulls and pushes are added. One of the two is enough.
 #
-# ``jacrev`` builds the table from a pull for each row, and ``jacfwd`` from a push for each
-# column. So count the rows and the columns. If there are fewer rows, call ``jacrev``. If
-# there are fewer columns, call ``jacfwd``. Where ``f`` has no kink, both return the same
-# table, up to rounding, except for some operations, and the last box above "Remember" is
-# about those.
+#    A network takes a picture of 784 pixels to 10 scores, and you want to know what each
+#    pixel does to each score. How many walks does it take, pulls or pushes, if you choose
+#    the better of the two calls?
+
+network = torch.nn.Sequential(torch.nn.Linear(784, 10), torch.nn.Softmax(dim=0))
+of_scores = jacrev(network)(torch.zeros(784))
+print("pulls:", len(of_scores))
+
+# %%
+# Ten, with ``jacrev``: there are only ten rows. ``jacfwd`` would have taken 784 pushes.
 #
-# For a network that takes a picture of 784 pixels to 10 scores, this is ``jacrev``, with
-# 10 pulls instead of 784 pushes. For the heating it is ``jacfwd``, with 3 pushes instead
-# of 5000 pulls. If the two numbers are close, as they are for our house, it makes little
-# difference.
+# So count the rows and the columns. **If there are fewer rows, call** ``jacrev``. **If
+# there are fewer columns, call** ``jacfwd``. Both return the same table, and what differs
+# is the work. If the two numbers are close, as they are for our house, it makes little
+# difference. (A few operations are exceptions. The box *More calls, and the exceptions*,
+# near the end of the page, is about those.)
 #
-# Below you can count for yourself. The button *one-hot* puts a single 1 into ``v``, and the
+# Count for yourself
+# ------------------
+#
+# Here is the table of our house. The button *one-hot* puts a single 1 into ``v``, and the
 # next press moves it one place on. How many presses does it take until every row of the
 # table has stood in the result? Then choose *J u*. How many does it take with ``u``, which
 # is pushed forward, until every column has?
@@ -167,40 +200,15 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 #    Two with ``v``, because each pull brings a row. Three with ``u``, because each push
 #    brings a column.
 #
-# .. dropdown:: Four more calls
-#
-#    ==================================  ================================================
-#    what you want                       the call
-#    ==================================  ================================================
-#    the table of the second argument    ``jacrev(f, argnums=1)(a, x)``
-#    a hundred rows at a time            ``jacrev(f, chunk_size=100)(x)``
-#    the table from ``y``, without f     ``autograd.grad(y, x, V, is_grads_batched=True)``
-#    not to count rows and columns       ``pullback.jacobian(f, x)``
-#    ==================================  ================================================
-#
-#    A hundred rows at a time take less memory than all of them. ``V`` holds every ``v``,
-#    one below the other.
-
-scaled = lambda a, x: a * house(x)
-second = jacrev(scaled, argnums=1)(torch.tensor(1.0), x)
-in_parts = jacrev(house, chunk_size=1)(x)
-(from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
-chosen = pullback.jacobian(house, x)
-all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
-
-# %%
-# .. dropdown:: Where one of the two raises an error or is wrong
-#
-#    For an LSTM in float32 on the CPU, ``jacfwd`` has no rule, and raises an error. For
-#    ``torch.cdist``, ``jacrev`` can return wrong numbers, and raises nothing.
-#    :ref:`where-jacrev-and-jacfwd-differ` has the other operations.
-#
 # .. admonition:: Remember
 #
+#    - A pull brings one row, or a sum of rows. A push brings one column, or a sum of
+#      columns. For most functions, either takes a small multiple of the work of running the
+#      function once.
 #    - Fewer outputs than inputs: ``jacrev(f)(x)``, one pull for each row. Fewer inputs:
 #      ``jacfwd(f)(x)``, one push for each column.
-#    - You need the whole table if you use each entry by itself. If you only add up its
-#      rows, each with one weight, one pull does it.
+#    - If all you need is the rows added up, each times its price, one pull does it, and you
+#      need no table.
 #    - ``autograd.grad`` with a list of single numbers returns the *sum* of their rows.
 #
 # .. predict:: Try it
@@ -230,6 +238,42 @@ def four(x):
 jacfwd(four)(torch.tensor([2.0, 3.0]))
 
 # %%
+# .. dropdown:: More calls, and the exceptions
+#
+#    ==================================  ================================================
+#    what you want                       the call
+#    ==================================  ================================================
+#    the table of the second argument    ``jacrev(f, argnums=1)(a, x)``
+#    a hundred rows at a time            ``jacrev(f, chunk_size=100)(x)``
+#    the table from ``y``, without f     ``autograd.grad(y, x, V, is_grads_batched=True)``
+#    not to count rows and columns       ``pullback.jacobian(f, x)``
+#    ==================================  ================================================
+#
+#    ``jacrev`` takes its pulls side by side, not in a loop. With many rows that is usually
+#    much faster than the loop, and takes more memory. With two, as for our house, it need
+#    not be faster. A hundred rows at a time take less memory than all of them. ``V`` holds
+#    every ``v``, one below the other.
+#
+#    ``torch.autograd.functional.jacobian`` is the older way to the same table, and the
+#    pages before this one have called it. A function like ``jacrev(house)`` can be put
+#    inside another function of ``torch.func``, and for the samples of a batch we need that
+#    (:ref:`one-jacobian-per-sample`). So we call ``jacrev`` and ``jacfwd`` from here on.
+#    :ref:`jacobian-at-once` compares all of these calls.
+#
+#    Where ``f`` has no kink, ``jacrev`` and ``jacfwd`` return the same table, up to
+#    rounding, except for some operations. For an LSTM in float32 on the CPU, ``jacfwd`` has
+#    no rule, and raises an error. For ``torch.cdist``, ``jacrev`` can return wrong numbers,
+#    and raises nothing. :ref:`where-jacrev-and-jacfwd-differ` has the other operations, and
+#    says how to notice.
+
+scaled = lambda a, x: a * house(x)
+second = jacrev(scaled, argnums=1)(torch.tensor(1.0), x)
+in_parts = jacrev(house, chunk_size=1)(x)
+(from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
+chosen = pullback.jacobian(house, x)
+all(torch.equal(way, table) for way in (second, in_parts, from_y, chosen))
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    All ways have to give the table that we derived by hand. For a function with more
@@ -254,8 +298,8 @@ def wide(x):
 torch.testing.assert_close(jacrev(wide)(x), jacfwd(wide)(x))
 torch.testing.assert_close(pullback.jacobian(wide, x), functional(wide, x))
 
-network = torch.nn.Sequential(torch.nn.Linear(784, 10), torch.nn.Softmax(dim=0))
-assert jacrev(network)(torch.zeros(784)).shape == (10, 784)
+assert of_scores.shape == (10, 784)
+torch.testing.assert_close(of_scores, jacfwd(network)(torch.zeros(784)))
 columns = [torch.func.jvp(heating, (dials,), (u,))[1] for u in torch.eye(3)]
 torch.testing.assert_close(torch.stack(columns, dim=1), by_jacfwd)
 torch.testing.assert_close(by_turning, by_jacfwd, atol=0.01, rtol=0)
@@ -279,6 +323,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "entries": by_jacfwd.numel(),
     "one dial": dials[:1].numel(),
     "up and down": 2 * by_jacfwd.shape[1],
+    "pushes": of_scores.shape[1],
+    "rates": of_scores.numel(),
+    "single pull": of_scores[:1].shape[0],
+    "pulls and pushes": of_scores.shape[0] + of_scores.shape[1],
     "a and b swapped": torch.tensor([[1, 0], [0, 1], [1, 1], [2, 3]]),
     "outputs": four(torch.tensor([2.0, 3.0])),
     "sum for product": torch.tensor([[1, 0], [0, 1], [1, 1], [1, 1]]),

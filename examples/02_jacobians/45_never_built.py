@@ -4,93 +4,134 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-Training runs out of memory, and you wonder what fills it. Is it the :term:`Jacobian`, the
-table of the rates of all outputs with respect to all weights? It is not. For a linear
-layer with a thousand inputs and a thousand outputs, and a batch of 64 samples, that table
-would fill 256 gigabytes in float32, and your laptop has trained such layers. ``backward``
-computes the product of ``v`` and the Jacobian, the :term:`vector-Jacobian product`, with a
-rule for each operation that never writes the table down. This page shows the rules, how
-much work they are, and what PyTorch really keeps in memory.
+Training runs out of memory. What fills it? You might think of the :term:`Jacobian`, the
+table of the rates of all outputs with respect to all weights. But ``backward`` never builds
+this table. What often fills the memory are results of the forward pass, such as the output
+of each layer. PyTorch keeps them because ``backward`` needs them on its way back. This page
+shows how ``backward`` computes ``v @ J``, the :term:`vector-Jacobian product`, without the
+table ``J``, what has to be kept for that, and how much work it is.
 """
 
 # %%
-# Here is the layer, ``Y = X @ W.T``. The table would have a row for each output and a
-# column for each weight:
+# First we find out how large the table would be. Take a linear layer, ``Y = X @ W.T``, with
+# a thousand inputs and a thousand outputs, and a batch of 64 samples, which are the rows of
+# ``X``. Your laptop has trained such layers.
+#
+# .. predict::
+#    :label: GB of the table
+#    :for: the gigabytes
+#    :wrong: one sample: This is the table of one sample. The batch has 64.;
+#       billions of entries: This is the number of entries, in billions. Each takes four
+#          bytes.;
+#       single row: This is one row of the table, which is as large as W. Y has 64,000
+#          numbers.;
+#       double: Here each number takes eight bytes. In float32 it takes four.
+#
+#    The table has a row for each number of ``Y``, and a column for each weight in ``W``. In
+#    float32 a number takes four bytes, and a gigabyte is a billion bytes. How many
+#    gigabytes would the table fill?
 
 import torch
 
 X = torch.ones(64, 1000)
 W = torch.ones(1000, 1000, requires_grad=True)
 Y = X @ W.T
+print(f"the table has {Y.numel():,} rows and {W.numel():,} columns")
 entries = Y.numel() * W.numel()
-print(f"the table:    {entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
+print("GB of the table:", entries * 4 / 1e9)
 
 Y.backward(torch.ones_like(Y))
-print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
+print("GB of the gradient:", W.grad.nbytes / 1e9)
 
 # %%
-# The table would have 64,000 rows, one for each number of ``Y``, and a million columns, and
-# each entry takes four bytes. ``backward`` took a moment, and what it left is 64,000 times
-# smaller. The gradient has the size of a single row, and the table has a row for each
-# output.
+# It would be 256 gigabytes, and your laptop has never held them. ``backward`` took a
+# moment, and what it left is 64,000 times smaller than the table. The gradient has the size
+# of a single row, and the table has a row for each number of ``Y``.
 #
-# The rule of a linear layer
-# --------------------------
+# One weight
+# ----------
 #
-# How can we get the product without the table? We take a small layer with three samples.
-# ``V`` stands for ``v``, and holds a price for each output. In training this is the
-# gradient of the loss with respect to ``Y``, which arrives from the layers after this
-# one:
+# How can ``backward`` do without the table? We follow it with a pencil. A small layer has
+# two inputs and two outputs, and we send three samples through it. ``V`` stands for ``v``,
+# and holds a price for each output. In training this is the gradient of the loss with
+# respect to ``Y``, which arrives from the layers after this one:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
-V = torch.tensor([[1.0, 0.0], [0.0, 5.0], [2.0, 1.0]])
-(X @ W.T).backward(V)
+V = torch.tensor([[1.0, 1.0], [0.0, 4.0], [2.0, 0.0]])
+Y = X @ W.T
+Y.shape
+
+# %%
+# .. predict::
+#    :item: 1, 1
+#    :for: the gradient of the last weight
+#    :wrong: prices alone: Here the prices are added as they are. Each is multiplied by the
+#          rate at which the weight moves that output.;
+#       rates alone: These are the rates, without the prices.;
+#       first input: The last weight is multiplied by the second input of a sample, not by
+#          the first.;
+#       mean: This is the mean of the three samples. They are added up.
+#
+#    Take the last weight, ``W[1, 1]``. It connects the second input of a sample with its
+#    second output. So the second column of ``X`` has the rates at which this weight moves
+#    the second outputs, and the second column of ``V`` has their prices. What is the
+#    gradient of this weight, over all three samples?
+
+Y.backward(V)
 W.grad
 
 # %%
-# Take the last entry, which is 6. It belongs to the weight :math:`W_{11}`, which connects
-# the second input with the second output. In each sample it is multiplied by the second
-# input, and this is its rate. The price is that of the sample's second output:
+# It is 6. In each sample we multiply the rate by the price:
 #
 # ======  ====================  =======================  ============
 # sample  rate: second input    price of second output   rate · price
 # ======  ====================  =======================  ============
-# 0       2                     0                        0
-# 1       1                     5                        5
-# 2       1                     1                        1
+# 0       2                     1                        2
+# 1       1                     4                        4
+# 2       1                     0                        0
 # ======  ====================  =======================  ============
 #
-# The three samples add up to 6.
+# All three samples use the same weight, so their products are added up.
 #
-# It is the same for the other weights. Output ``i`` of sample ``b`` is
+# All weights at once
+# -------------------
 #
-# .. math::
+# What have we done? We have taken the second column of ``X``, ``[2, 1, 1]``, and the second
+# column of ``V``, ``[1, 4, 0]``. We have multiplied them number by number, and added up.
+# For another weight we take other columns, the column of its input in ``X`` and that of its
+# output in ``V``.
 #
-#    Y_{bi}=\sum_j W_{ij}X_{bj},
+# A product of matrices does this for all four weights. It pairs the *rows* of the matrix on
+# its left with the columns of the one on its right. So we write the columns of ``V`` as
+# rows, which is ``V.T``, and the gradient of all weights is ``V.T @ X``.
 #
-# so each weight :math:`W_{ij}` in it is multiplied by :math:`X_{bj}`. This is the rate at
-# which the weight moves the output, and the price of the output is :math:`V_{bi}`. Over all
-# samples, the gradient of the weight is
-#
-# .. math::
-#
-#    \sum_b V_{bi}X_{bj}.
-#
-# This is what we did for :math:`W_{11}`: a *column* of ``V`` times a column of ``X``, entry
-# by entry, and added up. ``V.T @ X`` does it for all weights at once. ``@`` multiplies the
-# *rows* of what stands on its left by the columns of what stands on its right, and the rows
-# of ``V.T`` are the columns of ``V``.
-#
-# The input :math:`X_{bj}` moves each output ``i`` of its sample, at the rate
-# :math:`W_{ij}`. So its gradient is :math:`\sum_i V_{bi}W_{ij}`, and that of all inputs is
-# ``V @ W``:
+# The inputs have a gradient, too. Take the first input of the second sample. It moves both
+# outputs of its sample. The rates are the two weights that it is multiplied by, 1 and 2,
+# the first column of ``W``. The prices of the two outputs are 0 and 4, the second row of
+# ``V``. So its gradient is :math:`0\cdot1+4\cdot2=8`. A row of ``V`` has met a column of
+# ``W``, and for all inputs this is ``V @ W``. We compare both with what ``backward`` has
+# computed:
 
 print(torch.equal(W.grad, V.T @ X.detach()))
 print(torch.equal(X.grad, V @ W.detach()))
 
 # %%
-# Both formulas agree with what ``backward`` computed, and no table appears in them.
+# Both agree, and no table appears in them.
+#
+# .. dropdown:: The two rules with indices
+#
+#    Output ``i`` of sample ``b`` is
+#
+#    .. math::
+#
+#       Y_{bi}=\sum_j W_{ij}X_{bj}.
+#
+#    The weight :math:`W_{ij}` moves it at the rate :math:`X_{bj}`, and the price of the
+#    output is :math:`V_{bi}`. Over all samples, the gradient of the weight is
+#    :math:`\sum_b V_{bi}X_{bj}`, which is ``V.T @ X``. The input :math:`X_{bj}` moves each
+#    output ``i`` of its sample, at the rate :math:`W_{ij}`. So its gradient is
+#    :math:`\sum_i V_{bi}W_{ij}`, which is ``V @ W``.
 #
 # Below is the table that nobody needs, with a row for each output and a column for each
 # weight. Change the price of a single output. The gradient of which weights changes?
@@ -107,71 +148,16 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 # .. dropdown:: Answer
 #
 #    Only the weights in one row of ``W``, the row that makes this output. Take ``Y[2, 1]``,
-#    the second output of the last sample. It is made with :math:`W_{10}` and
-#    :math:`W_{11}`, which are multiplied by the inputs 3 and 1. If its price rises by 1,
-#    the gradient of :math:`W_{10}` rises by 3 and that of :math:`W_{11}` by 1.
+#    the second output of the last sample. It is made with ``W[1, 0]`` and ``W[1, 1]``,
+#    which are multiplied by the inputs 3 and 1. If its price rises by 1, the gradient of
+#    ``W[1, 0]`` rises by 3 and that of ``W[1, 1]`` by 1.
 #
-# The work of a walk back
-# -----------------------
-#
-# The forward pass of this layer is one product of matrices, ``X @ W.T``. PyTorch can count
-# the multiplications and additions in such products, and we let it count both directions,
-# the forward pass and the walk back of ``backward``.
-#
-# .. predict::
-#    :value: 2
-#    :for: the factor for 10
-#    :wrong: one product: This is one product of matrices. The walk back takes two, one for
-#          the weights and one for the inputs.;
-#       together: This is the work of forward and back together.;
-#       size: The factor does not grow with the size.;
-#       rows: This is the number of rows in the table. The walk back takes two products of
-#          matrices, and no table.
-#
-#    The layers have 10, 100 and 1000 inputs, and as many outputs. How many times the work
-#    of the forward pass does the walk back take? Does this factor grow with the size?
-
-from torch.utils.flop_counter import FlopCounterMode
-
-for size in (10, 100, 1000):
-    X = torch.ones(64, size, requires_grad=True)
-    W = torch.ones(size, size, requires_grad=True)
-    with FlopCounterMode(display=False) as forward:
-        Y = X @ W.T
-    with FlopCounterMode(display=False) as backward:
-        Y.backward(torch.ones_like(Y))
-    print(size, backward.get_total_flops() / forward.get_total_flops())
-
-# %%
-# It is twice the work, for every size. The walk back takes two products of matrices, one
-# for the weights and one for the inputs, and each takes as many multiplications as the one
-# in the forward pass. So forward and back together take about three times the work of the
-# forward pass alone. With most other operations, too, the walk back takes a small multiple
-# of the work of the forward pass, however many inputs or outputs there are. A clock shows
-# other factors, since memory has to be read as well (:ref:`cost-of-one-vjp`).
-#
-# .. dropdown:: An exception: a few rows, picked from many
-#
-#    ``many_rows[:2]`` takes two rows of a matrix. That is little work, however many rows
-#    there are. But the gradient looks like the matrix, and so the walk back writes the
-#    whole of it, nearly all zeros. An embedding, which looks up the rows of a few words in
-#    a large matrix, is such a case (:ref:`sparse-and-nested`).
-
-many_rows = torch.ones(1000, 4, requires_grad=True)
-two = many_rows[:2]
-two.sum().backward()
-print("taken:  ", two.numel())
-print(
-    "written:", many_rows.grad.numel(), " not zero:", many_rows.grad.count_nonzero().item()
-)
-
-# %%
 # A rule for each operation
 # -------------------------
 #
 # PyTorch has such a rule for every operation that it can differentiate. Take the squares
-# in our house, three numbers to three numbers. Here is their table, with the ``v`` that
-# arrives there from the fuel:
+# in our house, whose sum is the fuel. A unit of fuel costs 1, so the price −1 arrives at
+# each of the three squares. Here is their table, with these prices as ``v``:
 
 x = torch.tensor([1.0, 2.0, 3.0])
 v = torch.tensor([-1.0, -1.0, -1.0])
@@ -181,24 +167,32 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # %%
 # A square depends on its own stove only, so in each column there is one number to multiply.
 # The rule is ``v * 2 * x``, and it never writes down the zeros. For a sum, the rule copies
-# the number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
-# mathematics, but not in memory.
+# the number that arrives. For a sine, it multiplies by the cosine.
 #
-# And a whole network? Its table is the product of the tables of its layers, as in
-# :ref:`chain-of-jacobians`. With three layers, ``backward`` computes
-# ``((v @ J3) @ J2) @ J1``, starting on the left. ``v @ J3`` is what the rule of the last
-# layer gives, and it looks like the input of this layer. It is the ``v`` for the rule of
-# the layer before, and so on. However many layers such a chain has, what goes through it
-# is always one ``v``, and never a table.
+# And a whole network? ``v`` first meets the rule of the last layer. What comes out has a
+# price for each input of this layer. But these inputs are the outputs of the layer before,
+# so it is the ``v`` for the next rule, and so on back to the first layer. With three layers
+# this is ``((v @ J3) @ J2) @ J1``, started on the left as in :ref:`chain-of-jacobians`.
+# However many layers such a chain has, what goes through it is always one ``v``, and never
+# a table. The Jacobians are in the mathematics, but not in memory.
 #
 # What fills the memory
 # ---------------------
 #
-# The rule for the square contains ``x``, and a walk back begins when the forward pass is
-# over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
-# ``X`` and ``W``, so it has to keep these. With ``saved_tensors_hooks`` we can watch:
-# PyTorch calls our ``keep`` with every tensor that one of its rules keeps, and ``keep``
-# writes down the size:
+# Look again at the rules. ``X`` stands in the rule for the weights, ``V.T @ X``. The walk
+# back begins when the forward pass is over, so PyTorch has to keep ``X`` until then. In the
+# same way it keeps ``W`` for ``V @ W``, and ``x`` for ``v * 2 * x``. The rule for a sum
+# copies what arrives, so nothing has to be kept for it. And for ``tanh`` PyTorch keeps the
+# result. If the result is :math:`t`, the slope is :math:`1-t^2`, so the rule needs no more
+# than that.
+#
+# We can count this. ``kept_numbers(f, x)`` runs ``f`` and counts the numbers that PyTorch
+# keeps for a walk back.
+#
+# .. dropdown:: The code of ``kept_numbers``
+#
+#    ``saved_tensors_hooks`` lets us watch. PyTorch calls our ``keep`` with every tensor
+#    that one of its rules keeps, and ``keep`` writes down the size.
 
 
 def kept_numbers(f, x):
@@ -215,11 +209,6 @@ def kept_numbers(f, x):
 
 
 # %%
-# What a rule keeps is what stands in it, often the inputs or the result. The rule for a
-# square contains its input, and that for ``tanh`` contains its result: where the result is
-# :math:`t`, the slope is :math:`1-t^2`. The rule for a sum only copies what arrives, and
-# keeps nothing.
-#
 # .. predict::
 #    :label: ten tanh
 #    :for: ten tanh, in millions
@@ -247,17 +236,56 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 
 # %%
 # All ten results are kept, although the loop itself holds on to only the last of them. So
-# the memory grows with the number of steps and with the size of what they work on, such as
-# a batch. The walk back needs memory of its own: for the prices that are on their way from
-# one step to the next, and for the gradients. No Jacobian is built for any of this. The
-# table of a single tanh would have a million times a million entries, four terabytes in
-# float32.
+# the memory grows with the number of steps, and with the size of what they work on, such as
+# a batch. The walk back adds the prices that it carries from one step to the next, and the
+# gradients that it leaves. But it builds no Jacobian: the table of a single tanh would have
+# a million times a million entries, four terabytes in float32.
 #
-# So if training runs out of memory, the kept values are often where it went, and there are
-# three things to do about them. Take a smaller batch. Where no walk back will follow, such
-# as when you measure how good a network is, run it under ``torch.no_grad()``, which keeps
-# nothing. And with checkpoints PyTorch keeps fewer values, and computes the others again
+# So if training runs out of memory, look at the kept values first. Three things make them
+# fewer. Take a smaller batch. Where no walk back will follow, such as when you measure how
+# good a network is, run it under ``torch.no_grad()``, which keeps nothing. And with
+# checkpoints PyTorch keeps fewer values, and computes the others again
 # (:ref:`answers-checkpoints`).
+#
+# The work of a walk back
+# -----------------------
+#
+# For a Jacobian we counted pulls (:ref:`the-whole-jacobian`). How much work is one pull,
+# such as the walk back of ``backward``? The forward pass of a linear layer is one product
+# of matrices, ``X @ W.T``. PyTorch can count the multiplications and additions in such
+# products, and we let it count the forward pass and the walk back.
+#
+# .. predict::
+#    :value: 2
+#    :for: the factor for 10
+#    :wrong: one product: This is one product of matrices. The walk back takes two, one for
+#          the weights and one for the inputs.;
+#       together: This is the work of forward and back together.;
+#       size: The factor does not grow with the size.;
+#       rows: This is the number of rows in the table. The walk back takes two products of
+#          matrices, and no table.
+#
+#    The layers have 10, 100 and 1000 inputs, and as many outputs. How many times the work
+#    of the forward pass does the walk back take? Does this factor grow with the size?
+
+from torch.utils.flop_counter import FlopCounterMode
+
+for size in (10, 100, 1000):
+    X = torch.ones(64, size, requires_grad=True)
+    W = torch.ones(size, size, requires_grad=True)
+    with FlopCounterMode(display=False) as forward:
+        Y = X @ W.T
+    with FlopCounterMode(display=False) as backward:
+        Y.backward(torch.ones_like(Y))
+    print(size, backward.get_total_flops() / forward.get_total_flops())
+
+# %%
+# It is twice the work, for every size. The walk back takes two products of matrices,
+# ``V.T @ X`` and ``V @ W``, and each takes as many multiplications as the one in the
+# forward pass. So forward and back together take about three times the work of the forward
+# pass alone. With most other operations, too, a walk back takes a small multiple of the
+# work of the forward pass, however many inputs or outputs there are. A clock shows other
+# factors, since memory has to be read as well (:ref:`cost-of-one-vjp`).
 #
 # .. admonition:: Remember
 #
@@ -292,6 +320,22 @@ with FlopCounterMode(display=False) as backward_of_weights:
 print(backward_of_weights.get_total_flops() / forward.get_total_flops())
 
 # %%
+# .. dropdown:: Where a walk back is far more work: a few rows, picked from many
+#
+#    ``many_rows[:2]`` takes two rows of a matrix. That is little work, however many rows
+#    there are. But the gradient looks like the matrix, and so the walk back writes the
+#    whole of it, nearly all zeros. An embedding, which looks up the rows of a few words in
+#    a large matrix, is such a case (:ref:`sparse-and-nested`).
+
+many_rows = torch.ones(1000, 4, requires_grad=True)
+two = many_rows[:2]
+two.sum().backward()
+print("taken:  ", two.numel())
+print(
+    "written:", many_rows.grad.numel(), " not zero:", many_rows.grad.count_nonzero().item()
+)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The formulas are compared with the tables, where these are small enough to be built.
@@ -309,6 +353,10 @@ for layer, before in reversed([*zip(layers, at, strict=False)]):
     price = price @ torch.func.jacrev(layer)(before)
 torch.testing.assert_close(price, carried)
 small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
+second = small[:, 1] * V[:, 1]  # of the second weight of the second output
+assert second.tolist() == [2, 4, 0]
+assert (V.T @ small)[1, 1] == second.sum() == 6
+assert (V @ torch.tensor([[1.0, 0.0], [2.0, 1.0]]))[1, 0] == 8
 one_price = torch.zeros(3, 2)
 one_price[1, 1] = 1
 assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
@@ -374,9 +422,18 @@ by_table = torch.tensordot(V, torch.func.jacrev(lambda A: A @ B.T)(A), dims=2)
 torch.testing.assert_close(by_table, V @ B)
 
 size_of_layer = 10
+prices = torch.tensor([1.0, 4.0, 0.0])  # of the second output
 with torch.no_grad():
     nothing_kept = kept_numbers(ten, many)
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "one sample": entries / 64 * 4 / 1e9,
+    "billions of entries": entries / 1e9,
+    "single row": 1000 * 1000 * 4 / 1e9,
+    "double": entries * 8 / 1e9,
+    "prices alone": prices.sum(),
+    "rates alone": small[:, 1].sum(),
+    "first input": small[:, 0] @ prices,
+    "mean": second.mean(),
     "one product": backward_of_weights.get_total_flops() / forward.get_total_flops(),
     "together": 1 + backward.get_total_flops() / forward.get_total_flops(),
     "size": float(size_of_layer),
