@@ -32,6 +32,7 @@ before.shape
 # %%
 # .. predict::
 #    :label: turns of a dial
+#    :code:
 #    :for: the number of turns
 #    :wrong: rooms: A turn of one dial shows at once how all 5000 rooms react.;
 #       entries: A turn of one dial brings 5000 of the entries at once.;
