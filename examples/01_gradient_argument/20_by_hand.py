@@ -98,8 +98,9 @@ print("x      ", x.grad)
 # loses 6 with its fuel, which makes 4. The other two lose more than they earn.
 #
 # Here it was plain to see that ``x`` is used twice. It can also be hidden in one operation.
-# A product hands to each of its two factors the price of the result times the *other*
-# factor.
+# Take a product :math:`s\cdot t`. If :math:`s` grows a little, the product grows :math:`t`
+# times as much. So a product hands to each of its two factors the price of the result times
+# the *other* factor.
 #
 # .. predict::
 #    :for: the price of the setting
@@ -186,8 +187,9 @@ by_walk
 #
 # In training, ``backward`` does the same walk. The number that we care about is the loss
 # now, and the walk begins there with the price 1. Below is a very small network. The input
-# is 3. The first weight is ``w``, which is 0.5. Then comes a ReLU, and after it the second
-# weight, ``u``, which is 2. The network should predict 2, and the loss is the square of the
+# is 3. The first weight is ``w``, which is 0.5. Then comes a ReLU, which lets a positive
+# number through and makes a 0 of a negative one. After it comes the second weight, ``u``,
+# which is 2. The network should predict 2, and the loss is the square of the
 # error.
 #
 # .. predict::
@@ -216,10 +218,10 @@ print("w", w.grad)
 # %%
 # The prediction is 3, which is 1 too much. The square hands back twice the error, so the
 # prediction gets the price 2. The product ``u * hidden`` hands to ``u`` this price times
-# 1.5, the value of ``hidden``, which is 3. To ``hidden`` it hands the price times 2, the
-# value of ``u``, which is 4. The number in the ReLU was positive, so the 4 goes on, and
-# ``w`` gets it times the input, 12. A training step would now make both weights smaller,
-# because the loss rises with both of them.
+# 1.5, the value of ``hidden``, and that makes 3. To ``hidden`` it hands the price times 2,
+# the value of ``u``, and that makes 4. The number in the ReLU was positive, so the 4 goes
+# on, and ``w`` gets it times the input, 12. A training step would now make both weights
+# smaller, because the loss rises with both of them.
 #
 # Notice that the price of ``u`` contains the value of ``hidden``. So such values of the
 # forward pass are kept until the walk comes by. This is one of the reasons why training

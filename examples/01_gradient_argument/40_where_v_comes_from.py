@@ -156,9 +156,9 @@ prediction.grad
 # eight entries, and ``mse_loss`` would divide by 8. A negative entry says that the loss
 # would fall if this prediction went up. The second is zero, because that prediction is
 # right, and the last is the largest, because that prediction is the furthest off. Note the
-# sign. Until now ``y`` was worth something to us, and a positive price meant *more is
-# better*. A loss is a cost, so a positive entry of ``v`` now means *more is worse*, and the
-# optimizer changes the weights to make the loss smaller.
+# sign. Until now we cared about what we earn, which is to grow, and a positive price meant
+# *more is better*. A loss is to shrink. So a positive entry of ``v`` now means *more is
+# worse*, and the optimizer changes the weights to make the loss smaller.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns this ``v``

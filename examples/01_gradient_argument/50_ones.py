@@ -54,9 +54,8 @@ pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
 
 # %%
 # ``v`` holds a price for each output, which multiplies its row. So each 1 lets its row
-# through, and each 0 keeps its row out. (It could not keep out an infinite rate, because 0
-# times infinity is not 0. Our rates are finite.) In the drawing, you can follow each slope
-# down its column. To get the slopes at all five points, we let every row through, and this
+# through, and each 0 keeps its row out. In the drawing, you can follow each slope down its
+# column. To get the slopes at all five points, we let every row through, and this
 # is the call with ones:
 
 y.backward(torch.ones_like(y))
