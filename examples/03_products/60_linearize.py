@@ -125,11 +125,13 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # ---------------
 #
 # A map belongs to its point, so make a new map after each step. PyTorch does not warn you
-# if you forget to do so. Suppose that an optimizer has changed the weights in place. The
-# map of ``linearize`` has recorded numbers, and still gives the product at the old weights.
-# The map of ``vjp`` holds some of the weights themselves, and other tensors that were
-# computed from the old weights. So it may mix old and new weights, and give a product that
-# is right for neither.
+# if you forget to do so. Suppose that an optimizer has changed the weights in place. If the
+# map of ``linearize`` has been called before the change, it has put the old numbers into
+# its program, and still gives the product at the old weights. In its first call it does so,
+# and a map that is called for the first time after the change may take the new ones. The
+# map of ``vjp`` holds some of the weights themselves, and other tensors that were computed
+# from the old weights. So it may mix old and new weights, and give a product that is right
+# for neither.
 #
 # Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
 # ones for the vector. Each line of the output shows the product before the step, the result
@@ -179,6 +181,11 @@ print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
 # value with the largest singular value of the whole Jacobian. We also check that the
 # Newton steps have reached the root, whose entries are all alike:
 
+w_late = torch.tensor([2.0, 3.0])
+_, push_late = torch.func.linearize(scaled, w_late)  # called after the change only
+w_late.copy_(w)
+assert torch.equal(push_late(ones), at_new[0])
+assert torch.equal(after_step[0], before_step[0])
 assert torch.equal(after_step[0], before_step[0])
 assert not torch.allclose(after_step[1], before_step[1])
 assert not torch.allclose(after_step[1], at_new[1])
