@@ -134,7 +134,8 @@ v @ square
 # follows it. So the price of heat has met the row of the first stove: her result was 10
 # times ``[1, 4]`` plus −1 times ``[1, 8]``. In the book's table the prices have to multiply
 # the *columns*, 10 times ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does
-# that:
+# that. ``copied @ v`` goes through each of her rows, and multiplies its first number, the
+# heat, by 10 and its second, the fuel, by −1:
 
 print("hers, with a row for each stove:", copied, sep="\n")
 print("ours, with a row for heat and a row for fuel:", square, sep="\n")

@@ -267,8 +267,8 @@ torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 
 def installed(t):
-    # The stoves add up multiples of the dials, so they are a matrix times
-    # a vector. In the drawing this is a single node, Mv.
+    # The stoves add up multiples of the dials, so they are a matrix times a vector. The
+    # drawing below calls this operation Mv.
     stoves = J_thermostat @ t
     heat, squares = stoves.sum(), stoves**2
     fuel = squares.sum()

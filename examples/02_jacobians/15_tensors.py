@@ -124,12 +124,16 @@ x.grad
 # For a table, ``v @ J`` did this. Here it does something else, and it raises no error. Of a
 # tensor with more than two dimensions, ``@`` makes a stack of tables: the *last* two
 # indices are the row and the column of a table, and it multiplies ``v`` by each table in
-# the stack. In ``J`` the last two indices are the input's room and stove. So the prices of
-# the two measurements meet the input's two rooms. That there are as many of the one as of
-# the other is chance, and only the shape shows that the result is wrong:
+# the stack. In ``J`` the last two indices are the input's room and stove. So ``@`` pairs
+# the two prices in a row of ``v``, for heat and fuel, with the input's two *rooms*. The
+# first number of the result, for example, is :math:`10\cdot1-1\cdot0.5=9.5`. Here 10 is the
+# price of the heat, and 1 is the rate of a stove in the first room. But −1 is the price of
+# the *fuel*, and 0.5 is the rate at which a stove in the second room changes the *heat*. No
+# question has this answer. That there are as many measurements as rooms is chance, and only
+# the shape shows that the result is wrong:
 
 wrong = v @ J
-print("v @ J:", wrong.shape)
+print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 torch.tensordot(v, J, dims=2)
 
 # %%
@@ -326,6 +330,8 @@ assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
 assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)
 assert wrong.shape == (2, 2, 2, 3)
+assert wrong[0, 0, 0, 0] == v[0, 0] * J[0, 0, 0, 0] + v[0, 1] * J[0, 0, 1, 0] == 9.5
+assert (J[0, 0, 0, 0], J[0, 0, 1, 0]) == (1, 0.5)
 enough = torch.tensor([[1.0, 2.0, 3.0], [2.5, 2.5, 2.5]], requires_grad=True)
 (at_rest,) = torch.autograd.grad(rooms(enough), enough, v)
 assert not at_rest[1].any()

@@ -7,8 +7,8 @@ The whole Jacobian in one call
 A heating system has three dials, and it warms 5000 rooms. Some rooms are too cold, and
 others are too warm. Before you turn anything, you want to know what each dial does to each
 room. That is the whole :term:`Jacobian`, with a row for each room and a column for each
-dial. PyTorch has two calls that compute it. For this heating, one of them does far more
-work than the other. Which one should you call? You can find out without PyTorch, at the
+dial. PyTorch can compute it in two ways. For this heating, one of them takes far more work
+than the other. Which one should you choose? You can find out without PyTorch, at the
 dials, with a thermometer in each room.
 """
 

@@ -124,6 +124,7 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 #
 # .. predict::
 #    :label: pulls
+#    :code:
 #    :for: the number of pulls
 #    :wrong: without vmap: This is the number for jacrev(street), one for each number of the
 #          result. The houses can share a pull.;
@@ -220,7 +221,7 @@ except ValueError as error:
 # batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
 # table then says how the prediction for *this* sample reacts to its inputs: which pixels of
 # an image move which score, or which stove moves the predicted fuel of a house. Suppose
-# that you want to read off, in such a table, how far to turn a stove down.
+# that you read in such a table how far to turn a stove down. Can you trust it?
 #
 # .. dropdown:: The network, and how it was trained
 #

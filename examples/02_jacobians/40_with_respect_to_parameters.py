@@ -61,7 +61,23 @@ print("predicted:", network(weights, x).round(decimals=2), " true: heat 6, fuel 
 # The last layer adds a bias to the fuel. So we can raise this one number by what is
 # missing. How much harm does that do? ``measured`` holds the heat and the fuel that the
 # house really had at the hundred settings. We print the two predictions for tonight, and
-# beside them by how much the predictions at those settings are wrong, on average:
+# beside them by how much the predictions at those settings are wrong, on average.
+#
+# .. predict::
+#    :expects: choice
+#    :also: has doubled
+#    :wrong: It gets smaller: At these settings the errors of the network have a mean of 0:
+#          what it predicts too low in one place, it predicts too high in another. The bias
+#          raises all of it.;
+#       It stays about the same: The bias is not only for tonight. It raises the fuel at
+#          every setting, by twice the average error.
+#
+#    The bias raises the fuel by 1.4. Before, the fuel was off by 0.7 on average. What
+#    becomes of this average error?
+#
+#    - It gets smaller
+#    - It stays about the same
+#    - It becomes about twice as large
 
 
 def error(weights):
@@ -144,10 +160,11 @@ of_weight[1]
 # ------------------------
 #
 # The second repair is to train these nine weights a little longer, on tonight's setting
-# alone. The loss is the squared error of the heat plus that of the fuel. We want the heat
-# to stay where it is, so in the beginning its error is 0, and all of the loss comes from
-# the fuel. So the first step moves each weight along its rate for the fuel, up where this
-# rate is positive and down where it is negative.
+# alone. The loss is the square of what the heat misses its target by, plus that of the
+# fuel. For the fuel the target is 14. For the heat it is what the network says now, because
+# we want it to stay. So in the beginning all of the loss comes from the fuel, and the first
+# step moves each weight along its rate for the fuel, up where this rate is positive and
+# down where it is negative.
 #
 # .. predict::
 #    :expects: choice
@@ -242,7 +259,8 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 #
 # The picture shows how the three units work together. The three weights of a unit move in
 # the proportion 1 : 2 : 3, so one number for each unit says it all, how far its first
-# weight moves. (So the rate of unit 2 for the heat is
+# weight moves. (When the first weight of unit 2 moves by 1, the other two move by 2 and 3.
+# Each is multiplied by its own rate, so the heat moves by
 # :math:`1\cdot0.62+2\cdot1.25+3\cdot1.87`, about 8.7.) These three numbers are ``u``,
 # rounded, and *J u* is what they do to heat and fuel together. Now leave unit 2 as it is:
 # set the last number of ``u`` to 0. Which prediction is spoiled, and in which direction?
@@ -616,6 +634,9 @@ near = bool(apart.norm() < 0.1 * step.norm())
 guesses = {  # wrong ones, of which the boxes above say what they are
     "fuel's rates": table[1].reshape(3, 3)[:, 0],
     "every unit up": torch.ones(3),
+    "It gets smaller": bool(error(bias)[1] < 0.9 * error(weights)[1]),
+    "It stays about the same": bool(abs(error(bias)[1] / error(weights)[1] - 1) <= 0.1),
+    "It becomes about twice as large": bool(1.8 < error(bias)[1] / error(weights)[1] < 2.2),
     "It stays where it is": bool(abs(network(ten, x)[0] - before[0]) < 0.1),
     "It rises": bool(network(ten, x)[0] > before[0] + 0.1),
     "It falls": bool(network(ten, x)[0] < before[0] - 0.1),

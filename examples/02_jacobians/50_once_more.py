@@ -4,8 +4,9 @@ r"""
 Once more: second derivatives
 =============================
 
-You know from the gradient that the fuel of a house falls along your plan. How far can you
-go until it rises again? The rate at the start does not tell. You have to know how the rate
+You turn one stove of a house up and another one down, and the gradient says at what rate
+this saves fuel. How far can you go until the fuel rises again? The rate at the start does
+not tell. You have to know how the rate
 itself changes on the way, and this is the derivative of a *gradient*.
 
 Networks raise such a question, too. Where a network is steep, a small error in its input
