@@ -96,7 +96,7 @@ class Untouched:
     def __exit__(self, *error: object) -> None:
         _set_settings(*self._settings)
         with _GENERATOR:
-            torch.set_rng_state(self._rng)
+            torch.default_generator.set_state(self._rng)
         if self._gpus:
             torch.cuda.set_rng_state_all(self._gpus)
 
@@ -109,7 +109,7 @@ def random_numbers() -> Tensor:
     the generator without letting go of Python: both wait for ever (torch 2.13).
     """
     with _GENERATOR:
-        return torch.get_rng_state()
+        return torch.default_generator.get_state()
 
 
 _GENERATOR = threading.RLock()  # what is collected may ask for it, too
