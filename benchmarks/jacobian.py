@@ -15,6 +15,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -188,14 +189,15 @@ def medians(ways, f, x, seconds, warm=0):
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-def save(path, report):
-    """Write the report, with where and when it was measured."""
+def save(path, report, beside=()):
+    """Write the report, with where and when it was measured, beside which packages."""
     about = {
         "machine": platform.machine(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "threads": 1,
+        "beside": {name: version(name) for name in beside},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     path.parent.mkdir(exist_ok=True)

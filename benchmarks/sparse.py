@@ -206,9 +206,10 @@ def main(seconds=2.0):
             way: alone("spread", 1000, way) for way in ("jacrev", "chunk_size=auto")
         },
     }
-    if importlib.util.find_spec("asdex"):
+    beside = ["asdex", "sparsejac", "jax"] if importlib.util.find_spec("asdex") else []
+    if beside:
         report["jax"] = against_jax(seconds)
-    save(RESULTS, report)
+    save(RESULTS, report, beside)
     print(RESULTS.read_text())
 
 
