@@ -274,7 +274,7 @@ def links(session: nox.Session) -> None:
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of 07_measured and the build; record the results."""
-    install(session, "docs")
+    install(session, "bench")
     of_torch = "jacobian", "hvp", "per_sample", "sparse"
     for script in (*of_torch, "operators", "pages", "watch", "build"):
         session.run("python", f"benchmarks/{script}.py")

@@ -1,10 +1,11 @@
 """How sparse Jacobians compare with dense ones, and with JAX's asdex and sparsejac.
 
 One thread; the ways take turns; medians; what is to be compared is a ratio within one
-run. Writes ``results/sparse.json``. Run ``python benchmarks/sparse.py [python with jax]``:
-the second interpreter runs ``sparse_jax.py``, and without it that part is left out.
+run. Writes ``results/sparse.json``. Run ``python benchmarks/sparse.py [seconds per case]``.
+``sparse_jax.py`` runs in a process of its own; without asdex it is left out.
 """
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -53,9 +54,9 @@ def vjp(f, x):
 
 def planned(f, x):
     """Return a way that has its plan, and the seconds that the plan took."""
-    start = time.perf_counter()
+    start = time.process_time()
     plan = pullback.sparsity(f, x)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return plan, plan.jacobian, seconds
 
 
@@ -103,9 +104,9 @@ def measure_alone(function, n, peak):
     }[peak]
     work(x[:9])  # imports
     before = memory("VmRSS")
-    start = time.perf_counter()
+    start = time.process_time()
     work(x)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     grown = memory("VmHWM") - before
     print(json.dumps({"seconds": seconds, "megabytes more at the peak": grown}))
 
@@ -156,10 +157,10 @@ def compiled_products(f, plan, x):
     return lambda f, x: plan.assemble(products(x))
 
 
-def against_jax(python, seconds):
+def against_jax(seconds):
     """Compare with asdex and sparsejac, their evaluations compiled by XLA."""
-    script = Path(__file__).with_name("sparse_jax.py")
-    run = subprocess.run([python, script], check=True, capture_output=True, text=True)
+    run = [sys.executable, Path(__file__).with_name("sparse_jax.py")]
+    run = subprocess.run(run, check=True, capture_output=True, text=True)
     report = json.loads(run.stdout.splitlines()[-1])
     torch._functorch.config.donated_buffer = False  # or a graph can be used only once
     compiled = torch.compile(tridiagonal, dynamic=False)
@@ -188,7 +189,7 @@ def against_jax(python, seconds):
     return report
 
 
-def main(python=None, seconds=2.0):
+def main(seconds=2.0):
     """Run every part and write the results."""
     torch.set_num_threads(1)
     pullback.sparsity(tridiagonal, torch.ones(9))  # imports
@@ -205,10 +206,10 @@ def main(python=None, seconds=2.0):
             way: alone("spread", 1000, way) for way in ("jacrev", "chunk_size=auto")
         },
     }
-    save(RESULTS, report)
-    if python:
-        report["jax"] = against_jax(python, seconds)
-        save(RESULTS, report)
+    beside = ["asdex", "sparsejac", "jax"] if importlib.util.find_spec("asdex") else []
+    if beside:
+        report["jax"] = against_jax(seconds)
+    save(RESULTS, report, beside)
     print(RESULTS.read_text())
 
 
@@ -217,4 +218,4 @@ if __name__ == "__main__":
         torch.set_num_threads(1)
         measure_alone(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     else:
-        main(*sys.argv[1:2])
+        main(*(float(s) for s in sys.argv[1:2]))

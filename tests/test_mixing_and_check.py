@@ -735,6 +735,14 @@ def test_how_several_inputs_are_given(ask, inputs):
     assert "pullback.check(f, (a, b))" in raised.value.__notes__[0]
 
 
+@pytest.mark.parametrize("ask", [pullback.jacobian, pullback.hessian, pullback.check])
+def test_how_arguments_by_name_are_given(ask):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only") as raised:
+        ask(lambda a, *, power: a**power, X)
+    (note,) = raised.value.__notes__
+    assert "functools.partial(f, power=...)" in note
+
+
 def test_check_takes_one_route_by_its_name():
     (route,) = pullback.check(torch.sin, X, routes="finite differences").routes
     assert route.name == "finite differences"

@@ -40,8 +40,12 @@ OTHERS = "torch", "pullback", "numpy", "scipy"
 NOTHING = nullcontext()
 #: How many seconds a thread waits for another before it says so.
 PATIENCE = 20
+#: What holds what it is made of.
+COLLECTIONS = (list, tuple, set, frozenset)
 #: What holds no module.
 PLAIN = (Tensor, str, bytes, int, float, complex, bool, type, ModuleType, type(None))
+#: By these most of it is told, faster than by a look at what a class inherits.
+PLAINLY = frozenset(PLAIN)
 
 
 def own_buffers(f: Callable[..., Any]) -> AbstractContextManager[None]:
@@ -152,8 +156,11 @@ def _is_copy(module: Module, name: str, b: Tensor | None) -> bool:
 
 def training_modules(f: object) -> list[Module]:
     """Return the modules near f that are in training mode and may have buffers."""
-    found, seen = list[Module](), set[int]()
     stack = modules_near(f)[::-1]
+    if not stack:
+        return []
+    found: list[Module] = []
+    seen: set[int] = set()
     while stack:
         module = stack.pop()
         if id(module) in seen:
@@ -168,7 +175,8 @@ def training_modules(f: object) -> list[Module]:
 
 def modules_near(f: object) -> list[Module]:
     """Return the modules that f can be seen to hold, the outermost alone."""
-    found, seen = list[Module](), set[int]()
+    found: list[Module] = []  # list[Module]() takes as long as a look at f
+    seen: set[int] = set()
     near = [] if isinstance(f, PLAIN) else [f]
     for _ in range(DEPTH):
         held: list[object] = []
@@ -182,7 +190,11 @@ def modules_near(f: object) -> list[Module]:
                 found.append(thing)
             else:
                 held += islice(_held_by(thing), THINGS)
-        near = [thing for thing in held if not isinstance(thing, PLAIN)]
+        near = [
+            thing
+            for thing in held
+            if type(thing) not in PLAINLY and not isinstance(thing, PLAIN)
+        ]
         if not near:
             break
     return found
@@ -195,7 +207,7 @@ def _held_by(thing: object) -> Iterable[object]:
         return thing.func, *thing.args, *thing.keywords.values()
     if isinstance(thing, dict):
         return thing.values()
-    if isinstance(thing, list | tuple | set | frozenset):
+    if isinstance(thing, COLLECTIONS):
         return thing
     kept = getattr(type(thing), "__module__", "")
     return () if _is_other(kept) else getattr(thing, "__dict__", {}).values()

@@ -96,7 +96,7 @@ class Untouched:
     def __exit__(self, *error: object) -> None:
         _set_settings(*self._settings)
         with _GENERATOR:
-            torch.set_rng_state(self._rng)
+            torch.default_generator.set_state(self._rng)
         if self._gpus:
             torch.cuda.set_rng_state_all(self._gpus)
 
@@ -109,7 +109,7 @@ def random_numbers() -> Tensor:
     the generator without letting go of Python: both wait for ever (torch 2.13).
     """
     with _GENERATOR:
-        return torch.get_rng_state()
+        return torch.default_generator.get_state()
 
 
 _GENERATOR = threading.RLock()  # what is collected may ask for it, too
@@ -194,12 +194,9 @@ def call(
             )
         raise
     except TypeError as error:
-        if len(inputs) == 1 and re.search(r"missing \d+ required positional", str(error)):
-            error.add_note(
-                f"pullback: f was called with one input, {kind_of(inputs[0])}; several are "
-                "given one after the other, pullback.jacobian(f, a, b), and as a tuple to "
-                "pullback.check(f, (a, b))"
-            )
+        note = _on_arguments(str(error), inputs)
+        if note and note not in getattr(error, "__notes__", ()):  # of a call in a call
+            error.add_note(note)
         raise
     for i, (t, count, graph) in enumerate(before):
         if version(t) == count and (t.requires_grad or not graph):  # x.detach_()
@@ -213,6 +210,22 @@ def call(
     if check:
         check_output(output)
     return output
+
+
+def _on_arguments(message: str, inputs: Sequence[Any]) -> str:
+    """Return how to give f the arguments that Python misses, or nothing."""
+    if len(inputs) == 1 and re.search(r"missing \d+ required positional", message):
+        return (
+            f"pullback: f was called with one input, {kind_of(inputs[0])}; several are "
+            "given one after the other, pullback.jacobian(f, a, b), and as a tuple to "
+            "pullback.check(f, (a, b))"
+        )
+    if name := re.search(r"missing \d+ required keyword-only .*?'(\w+)'", message):
+        return (
+            "pullback: f is called with its inputs alone; what it takes by name goes "
+            f"through functools.partial(f, {name[1]}=...)"
+        )
+    return ""
 
 
 def _run(f: Callable[..., Any], args: Sequence[Any], rng: Tensor | None) -> Any:
