@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
+from pullback._watch.flags import Flag
 from pullback._watch.functions import Arguments, Function
 from pullback._watch.places import Places
 
@@ -299,6 +300,7 @@ class Log:
         called: Those that were called since the last step, where gradients are enabled:
             whether in training mode, and on which line.
         hidden: What they called beside their own parts, and on which line.
+        flags: The modules that have an attribute ``requires_grad`` of their own.
         optimizers: The optimizers that made a step: the line of the last one, and its
             place among the operations.
         made: The optimizers that are there: the line that made each, if that was seen,
@@ -337,6 +339,9 @@ class Log:
     modules: dict[torch.nn.Module, None] = field(default_factory=dict)
     called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
+    flags: MutableMapping[torch.nn.Module, Flag] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
     optimizers: dict[Any, tuple[Site | None, int]] = field(default_factory=dict)
     made: MutableMapping[Any, tuple[Site | None, int]] = field(
         default_factory=weakref.WeakKeyDictionary

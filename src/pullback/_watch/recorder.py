@@ -39,6 +39,14 @@ from pullback._torch import (
 )
 from pullback._watch import rules
 from pullback._watch.findings import Site, counted
+from pullback._watch.flags import (
+    Flag,
+    Listener,
+    flag_of,
+    flags_inside,
+    flags_seen,
+    method_of,
+)
 from pullback._watch.frames import (
     Instruction,
     caller,
@@ -131,6 +139,8 @@ class Recorder(QuietDispatchMode):
             ):
                 stack.callback(handle.remove)
             stack.enter_context(optimizers_made(safe(self._optimizer_made)))
+            flags = Listener(safe(self._flag_set), safe(self._flag_read))
+            stack.enter_context(flags_seen(flags))
             stack.enter_context(uncompiled())
             self._elsewhere = _time_elsewhere()
             super().__enter__()  # type: ignore[no-untyped-call]
@@ -534,6 +544,8 @@ class Recorder(QuietDispatchMode):
         elif module not in self._log.modules:
             self._log.modules[module] = None
             _parts_of.cache_clear()
+            for part, flag in flags_inside(module):
+                self._log.flags.setdefault(part, flag)
         if not self._stack and torch.is_grad_enabled():
             site = self._line()
             self._log.called[module] = module.training, site
@@ -556,6 +568,18 @@ class Recorder(QuietDispatchMode):
         if self._step is not None and self._in_watched_thread() and not runs(self._step):
             self._step = None
         return self._step is not None
+
+    def _flag_set(self, module: torch.nn.Module) -> None:
+        flag = flag_of(module)
+        if flag is not None and self._in_watched_thread():
+            flag.site, flag.own = self._line(), method_of(own_frame()) is module
+            self._log.flags[module] = flag
+        else:
+            self._log.flags.pop(module, None)
+
+    def _flag_read(self, module: torch.nn.Module) -> None:
+        flag = self._log.flags.setdefault(module, Flag(False, None, []))
+        flag.used |= flag.own or method_of(calling_frame()) is not None
 
     def _optimizer_made(self, optimizer: Any) -> None:
         site = self._line() if self._in_watched_thread() else None
