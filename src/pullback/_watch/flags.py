@@ -45,7 +45,7 @@ def flag_of(module: Module) -> Flag | None:
 
 
 def flags_inside(root: Module) -> Iterator[tuple[Module, Flag]]:
-    """Yield the parts whose flag was set unseen, and none of whose parameters follows it."""
+    """Yield the parts whose flag was set unseen, and is not what their parameters say."""
     for part in root.modules():
         kinds = [kind for kind in type(part).__mro__ if kind is not Module]
         declared = any(NAME in vars(kind) for kind in kinds)

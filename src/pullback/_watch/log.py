@@ -67,7 +67,8 @@ class Event:
         room: How many numbers there are in the storage that it wrote into.
         shape: Shape of its first result.
         total: Sum of its first result, None where that was not looked at.
-        integer: Whether its first result holds integers or booleans.
+        integers: Storages of those of its results that hold integers or booleans.
+        recorded: Whether autograd made a node for it.
         owner: Name of the optimizer whose step it is; ``"torch"`` for a number that torch
             itself read.
         sources: Of an operation of a forward pass whose inputs have to do with a graph,
@@ -77,7 +78,7 @@ class Event:
     __slots__ = (
         "grad",
         "index",
-        "integer",
+        "integers",
         "live",
         "makes",
         "node",
@@ -86,6 +87,7 @@ class Event:
         "op",
         "owner",
         "reads",
+        "recorded",
         "room",
         "run",
         "shape",
@@ -107,13 +109,24 @@ class Event:
         self.room = 0
         self.shape: tuple[int, ...] = ()
         self.total: float | None = None
-        self.integer = False
+        self.integers: tuple[int, ...] = ()
+        self.recorded = False
         self.sources: Sources | None = None
 
     @property
     def function(self) -> Function | None:
         """The custom Function in whose forward it ran, if it took what has a graph."""
         return self.sources.function if self.sources is not None else None
+
+    @property
+    def integer(self) -> bool:
+        """Whether all that it gives are integers or booleans."""
+        return bool(self.integers) and {*self.makes, *self.writes} <= {*self.integers}
+
+    @property
+    def of_shapes(self) -> bool:
+        """Whether it takes no numbers, only a shape."""
+        return self.op.endswith("_like") or self.op.startswith("new_")
 
     @property
     def clears(self) -> bool:

@@ -70,6 +70,7 @@ from pullback._watch.log import (
     held_by,
     keys_of,
 )
+from pullback._watch.numbers import taken_as_numbers
 
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
@@ -229,6 +230,8 @@ class Recorder(QuietDispatchMode):
             self._run_changed(run)
         if self._saves_result(operation, inputs, run):
             return
+        if operation.name == NEW[0] and run == FORWARD and torch.is_grad_enabled():
+            self._numbers_read(operation, number)
         node = None if run == FORWARD else running_node()
         event = Event(log.count, operation.name, None, run)
         log.count += 1
@@ -241,6 +244,7 @@ class Recorder(QuietDispatchMode):
         self._tensors_of(event, operation, args, kwargs, inputs, outputs)
         if number > self._last_number:  # its node has just been made
             self._last_number = number
+            event.recorded = True
             log.of_number[number] = event
         log.add(event)
         if run == FORWARD and (instruction := calling()) is not None:
@@ -252,6 +256,19 @@ class Recorder(QuietDispatchMode):
         looking = operation.in_forward if run == FORWARD else operation.in_backward
         if looking:
             self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
+
+    def _numbers_read(self, operation: Operation, number: int) -> None:
+        """Keep that a new tensor is made of the numbers of others, as if by ``.item()``."""
+        frame = calling_frame()
+        if frame is None or not is_own(frame.f_code):
+            return
+        for t in taken_as_numbers(frame):
+            if t.requires_grad and t.layout is torch.strided:
+                event = Event(self._log.count, NUMBER, self._line())
+                self._log.count += 1
+                event.number = number
+                self._tensors_of(event, operation, (t,), {}, [t], [])
+                self._log.add(event)
 
     def _own_number(
         self, event: Event, here: Instruction, before: Event, there: Instruction
@@ -322,8 +339,8 @@ class Recorder(QuietDispatchMode):
                 numbers = operation.computes and (event.makes or event.writes)
                 if numbers and readable(first):
                     event.total = first.sum().item()
-            else:
-                event.integer = not first.is_complex()
+            if len(outputs) > 1 or first.dtype not in FLOATS:
+                event.integers = keys_of([t for t in outputs if _holds_integers(t)])
 
     def _sources(
         self, event: Event, inputs: Sequence[Tensor], leaves: Taken, inner: Taken
@@ -647,6 +664,10 @@ def is_leaf(t: Tensor) -> bool:
         return t.is_leaf
     except RuntimeError:  # its base was edited, outside of the no_grad that made it
         return False
+
+
+def _holds_integers(t: Tensor) -> bool:
+    return not (t.is_floating_point() or t.is_complex())
 
 
 def _size_of_storage(t: Tensor) -> int:
