@@ -181,7 +181,7 @@ def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
         _print_own(error)
     hints.disable()
-    if seen is not None and (len(seen) or seen.unseen):
+    if seen is not None and (len(seen) or seen.unseen or seen.caught):
         print(seen, file=sys.stderr)
     elif seen is not None:
         beside = " beside that error" if status else ""

@@ -67,6 +67,6 @@ def _value(code: ast.expr, frame: FrameType) -> Any:
     if isinstance(code, ast.Attribute):
         of = _value(code.value, frame)
         own: dict[str, Any] = getattr(of, "__dict__", {})
-        parts = (own, of._parameters, of._modules) if isinstance(of, Module) else (own,)
-        return ChainMap(*parts).get(code.attr)
+        parts = ("_parameters", "_modules") if isinstance(of, Module) else ()
+        return ChainMap(own, *(own.get(part, {}) for part in parts)).get(code.attr)
     return None

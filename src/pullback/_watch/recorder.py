@@ -49,6 +49,7 @@ from pullback._watch.flags import (
 )
 from pullback._watch.frames import (
     Instruction,
+    asked_by_package,
     caller,
     calling,
     calling_frame,
@@ -549,6 +550,11 @@ class Recorder(QuietDispatchMode):
     def _in_watched_thread(self) -> bool:
         """Tell whether this thread is the one that is watched; hooks run in all."""
         return threading.get_ident() == self._thread
+
+    def line_asked(self) -> Site | None:
+        """Return the line at hand of the watched thread, unless this package asks."""
+        asked = self._in_watched_thread() and not asked_by_package()
+        return self._line() if asked else None
 
     def _module_called(self, module: torch.nn.Module, args: Any) -> None:
         if not self._in_watched_thread():
