@@ -1,5 +1,6 @@
 """Why a parameter got no gradient, and the line that cut it off."""
 
+import math
 import warnings
 
 import pytest
@@ -51,7 +52,7 @@ def through_data(h):
     [
         (by_detach, "detached here", "detach()"),
         (by_no_grad, "without grad here", "no_grad"),
-        (by_item, "item here", ".item()"),
+        (by_item, "item here", "as by .item()"),
         (by_integers, "integers here", "integers or booleans"),
         (through_data, "data here", "detach()"),
     ],
@@ -249,6 +250,134 @@ def test_where_all_of_it_ends_is_the_line_that_is_named(cut, where, says):
     assert finding.brief == seen.why("first.weight").replace(
         ".weight", ".weight, first.bias"
     )
+
+
+class Ends(nn.Module):
+    """Two parameters, of which a function makes what the first layer is multiplied by."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.tensor(2.5))
+        self.ends, self.layer, self.of = [self.a, self.b], nn.Linear(3, 2), of
+
+    def forward(self, x):
+        return self.layer(x) * self.of(self)
+
+
+def between(net):
+    return torch.linspace(net.a, net.b, 2)  # between the ends
+
+
+def between_results(net):
+    start, end = net.a * 2, net.b * 2
+    return torch.linspace(start, end, 2)  # between results
+
+
+def put_together(net):
+    return torch.tensor([net.a, net.b])  # put together
+
+
+def results_put_together(net):
+    start, end = net.a.exp(), net.b.exp()
+    return torch.as_tensor(  # results put together
+        [
+            start,
+            end,
+        ]
+    )
+
+
+def of_a_list(net):
+    return torch.Tensor(net.ends)  # of a list
+
+
+def like_another(net):
+    return net.layer.weight.new_tensor(data=(net.a, net.b))  # like another
+
+
+def order(net):
+    _, order = torch.stack([net.a, net.b]).sort()  # order of both
+    return order
+
+
+def the_largest(net):
+    at = torch.stack([net.a, net.b]).topk(1).indices  # the largest
+    return torch.zeros(2).scatter(0, at, 1.0)
+
+
+def histogram(net):
+    return torch.histc(torch.stack([net.a, net.b]), bins=2)  # histogram of both
+
+
+def by_mathematics(net):
+    return math.exp(net.a) + int(net.b)  # by mathematics
+
+
+def shape_alone(net):
+    both = torch.stack([net.a, net.b])  # of which a shape is taken
+    return torch.ones_like(both)
+
+
+@pytest.mark.parametrize(
+    ("of", "where", "says"),
+    [
+        (between, "between the ends", "no derivative: linspace"),
+        (between_results, "between results", "no derivative: linspace"),
+        (put_together, "put together", "a number of Python"),
+        (results_put_together, "results put together", "a number of Python"),
+        (of_a_list, "of a list", "a number of Python"),
+        (like_another, "like another", "a number of Python"),
+        (order, "order of both", "integers or booleans"),
+        (the_largest, "the largest", "integers or booleans"),
+        (histogram, "histogram of both", "no derivative: histc"),
+        (by_mathematics, "by mathematics", "a number of Python"),
+        (shape_alone, "of which a shape is taken", "nothing has taken the result"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
+def test_the_line_that_takes_numbers_out_is_named(of, where, says):
+    net = Ends(of)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(4, 3)).square().mean().backward()
+            optimizer.step()
+    (finding,) = seen
+    assert finding.message.startswith("a, b got no gradient: ")
+    assert says in finding.message
+    assert at(finding.site) == here(where)
+    assert seen.unseen == ()
+
+
+class Aloof:
+    """What has no attributes of its own, and wants to be asked for none."""
+
+    __slots__ = ()
+
+    @property
+    def weight(self):
+        raise AssertionError("it was asked")
+
+
+def test_a_new_tensor_of_numbers_is_no_cut():
+    net, aloof = nn.Linear(3, 2), Aloof()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    numbers, code = [1.0, 2.0], "torch.tensor([numbers[0], 2.0 if aloof.weight else 0])"
+    with pullback.watch() as seen:
+        for _ in range(2):
+            scale = torch.tensor(numbers) + torch.tensor([*numbers]) + torch.tensor(1)
+            with pytest.raises(AssertionError):
+                eval(code)
+            loss = (net(torch.ones(4, 3)) * scale).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            shown = torch.tensor([loss, *numbers])
+    assert list(seen) == []
+    assert seen.unseen == ()
+    assert shown[0] == loss
+    assert aloof is not None
 
 
 def fill(h):

@@ -42,6 +42,20 @@ def test_the_lines_that_made_the_inputs():
     assert [note.site for note in seen[0].notes if note.label == "input"] == [None]
 
 
+def test_what_came_back_and_to_which_number_and_in_which_pass():
+    part = torch.ones(2, requires_grad=True)
+    with pullback.watch() as seen:
+        for factor in (3.0, 2.0, 0.0):
+            root = (part * factor).sqrt()  # to this root
+            ((root - root.detach()).abs() * 2).sum().backward()  # came back here
+    (finding,) = seen
+    of = {note.label: note for note in finding.notes}
+    assert at(of["gradient"].site) == here("came back here")
+    assert at(of["input"].site) == here("to this root")
+    assert str(of["when"]) == "in backward pass 3"
+    assert "when:" in str(finding)
+
+
 def test_the_first_nan_of_a_forward_pass_with_the_ranges_of_its_inputs():
     x = torch.tensor([1.0, -2.0], requires_grad=True)
     with pullback.watch() as seen:

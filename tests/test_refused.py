@@ -213,3 +213,71 @@ def test_a_write_into_a_memory_that_keeps_its_graph(write, where, detached):
     for finding in seen:
         assert "writes into" in finding.message
         assert "z.detach()" in finding.fix
+
+
+# --- errors that the program catches ---------------------------------------------------
+
+
+def edited(net, x):
+    y = net(x).exp()
+    y += 1  # edited here
+    y.sum().backward()  # and refused here
+
+
+def without_a_graph(net, x):
+    with torch.no_grad():
+        y = net(x)  # cut here
+    torch.autograd.grad(y.sum(), net.weight)  # and asked here
+
+
+def twice(net, x):
+    y = net(x)  # the old graph
+    y.sum().backward()
+    (y * 2).sum().backward()  # a second time
+
+
+@pytest.mark.parametrize(
+    ("program", "rule", "where", "raised"),
+    [
+        (edited, "in-place", "edited here", "and refused here"),
+        (without_a_graph, "no-graph", "cut here", "and asked here"),
+        (twice, "graph-used-up", "a second time", "a second time"),
+    ],
+)
+def test_an_error_that_the_program_catches_is_told_of_and_no_finding(
+    program, rule, where, raised
+):
+    net, x = nn.Linear(3, 2), torch.ones(4, 3)
+    with pullback.watch() as outer, pullback.watch() as seen:
+        for _ in range(3):
+            with suppress(RuntimeError):
+                program(net, x)
+    for found in (seen, outer):
+        assert list(found) == []
+        (caught,) = found.caught
+        assert (caught.rule, at(caught.site)) == (rule, here(where))
+        assert {note.label: at(note.site) for note in caught.notes}["caught"] == here(
+            raised
+        )
+        assert f"Caught by the program, and no finding:\n{caught}" in str(found)
+    with pytest.raises(RuntimeError), pullback.watch() as seen:
+        program(net, x)
+    assert [finding.rule for finding in seen] == [rule]
+    assert seen.caught == ()
+    with suppress(RuntimeError), pullback.watch(without=[rule]) as seen:
+        program(net, x)
+    assert seen.caught == ()
+
+
+def test_what_pullback_catches_itself_is_not_told_of():
+    x = torch.ones(3)
+    with pullback.watch() as seen:
+        pullback.explain(lambda x: x.exp().mul_(2), x)
+    assert (list(seen), seen.caught) == ([], ())
+
+
+def test_what_backward_is_asked_for_is_known_in_two_blocks():
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch(), pullback.watch() as seen:
+        torch.autograd.backward([x * 2], [torch.ones(3), torch.ones(3)])
+    assert [finding.rule for finding in seen] == ["extra-gradients-dropped"]

@@ -80,6 +80,7 @@ def test_a_symptom_in_peoples_words(text, page, capsys):
         "the weather is nice in Berlin",
         "ValueError: the loss does not go down",
         "how do I install torch",
+        "requires_grad",
         "a story of " + "a loss that does not go down " * 3,
     ],
 )
@@ -90,6 +91,21 @@ def test_what_tells_no_symptom(text):
 def test_entries_for_nearly_the_same_words_are_named(capsys):
     main(["explain", "loss does not go down, all predictions the same"])
     assert "more: python -m pullback explain loss-broadcast\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("requires_grad = True on a module", "requires-grad-of-a-module"),
+        ("backbone does not train", "requires-grad-of-a-module"),
+    ],
+)
+def test_an_entry_is_shown_where_people_ask_for_it_in_these_words(text, name, capsys):
+    assert main(["explain", text]) == 0
+    out = capsys.readouterr().out
+    assert f"more: python -m pullback explain {name}\n" in out
+    assert "why: " in out
+    assert "fix: " in out
 
 
 @pytest.mark.parametrize("asked", ["scalar-outputs", "grad is None"])

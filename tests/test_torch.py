@@ -470,6 +470,43 @@ def test_what_runs_now():
     assert _torch.shapes_sent(torch.stack([x, x[0].expand(3)]).grad_fn) == [(3,), (3,)]
 
 
+def test_open_sizes():
+    seen = []
+
+    class Look(_torch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.extend(map(_torch.has_open_sizes, args))
+            return func(*args, **kwargs or {})
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return x.sin()
+
+    with Look():
+        Module()(X)
+    assert seen == [False]
+    open_size = {"x": {0: torch.export.Dim("n", min=2)}}
+    exported = torch.export.export(Module(), (X,), dynamic_shapes=open_size)
+    found = [node.meta["val"] for node in exported.graph.nodes if "val" in node.meta]
+    assert found
+    assert all(map(_torch.has_open_sizes, found))
+
+
+def test_what_stands_before_the_engine(monkeypatch):
+    def call(*args, **kwargs):
+        given.append(args[0])
+        return before(*args, **kwargs)
+
+    given, y = [], (X.clone().requires_grad_() * 2).sum()
+    before = _torch.put_engine(call)
+    y.backward()
+    assert _torch.put_engine(before) is call
+    assert [root is y for (root,) in given] == [True]
+    monkeypatch.delattr(torch.autograd, "_engine_run_backward")
+    assert _torch.put_engine(call) is call
+    assert not hasattr(torch.autograd, "_engine_run_backward")
+
+
 def test_what_has_no_second_derivative():
     class Marked(Twice):
         backward = staticmethod(torch.autograd.function.once_differentiable(print))

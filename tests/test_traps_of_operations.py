@@ -167,3 +167,21 @@ def test_fast_weights_are_used():
                     fast[name] = p
                 model(net, fast, (torch.ones(4, 3),))
     assert list(seen) == []
+
+
+@pytest.mark.parametrize(
+    ("draw", "fix"),
+    [
+        (lambda p: torch.bernoulli(p.sigmoid()), "p + (torch.bernoulli(p) - p).detach()"),
+        (lambda p: torch.normal(p, 1.0), "torch.randn_like(mean)"),
+        (lambda p: p + torch.randn_like(p), ""),
+        (lambda p: (p * 1).normal_(), ""),
+    ],
+)
+def test_a_draw_passes_zeros_on(draw, fix):
+    p = torch.zeros(3, requires_grad=True)
+    with pullback.watch() as seen:
+        (draw(p) * 2).sum().backward()
+    found = [f for f in seen if f.rule == "rounding-has-gradient-zero"]
+    assert [fix in f.fix for f in found] == [True] * bool(fix)
+    assert seen.unseen == ()

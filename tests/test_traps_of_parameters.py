@@ -559,3 +559,224 @@ def test_a_parameter_that_is_replaced_is_one_finding(change):
         train(net, optimizer)
     assert [finding.rule for finding in seen] == ["no-gradient"]
     assert seen[0].message.startswith("1.weight (the old one)")
+
+
+# --- requires_grad of a module --------------------------------------------------------
+
+FLAG = "requires-grad-of-a-module"
+
+
+def flags_of(seen):
+    """Return the lines on which the attribute is said to have no effect."""
+    assert seen.unseen == ()
+    return [at(f.site) for f in seen if f.rule == FLAG]
+
+
+def set_flag(module, value):
+    module.requires_grad = value  # the attribute
+
+
+def test_the_line_that_sets_requires_grad_of_a_module_is_named():
+    net = net_of(3, 4, 2)
+    net[0].requires_grad_(False)
+    with pullback.watch() as seen:
+        set_flag(net[0], True)
+        train(net, sgd(net))
+    assert flags_of(seen) == [here("the attribute")]
+    assert "0.weight, 0.bias stay frozen" in seen[0].message
+    assert "requires_grad_(True)" in seen[0].fix
+    net = net_of(3, 4, 2)
+    with pullback.watch() as seen:
+        net[1].requires_grad = False  # on a part
+        train(net, sgd(net))
+    assert flags_of(seen) == [here("on a part")]
+    assert "1.weight, 1.bias go on to get gradients" in seen[0].message
+
+
+def test_printing_it_is_no_use_of_it():
+    net = net_of(3, 4, 2)
+    with pullback.watch() as seen:
+        net.requires_grad = False  # then printed
+        assert str(net.requires_grad) == "False"
+        train(net, sgd(net))
+    assert flags_of(seen) == [here("then printed")]
+
+
+def test_what_was_set_before_the_block_is_named_where_the_module_is_called():
+    net = net_of(3, 4, 2)
+    set_flag(net[0].requires_grad_(False), True)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            net(X).sum().backward()  # called
+    assert flags_of(seen) == [here("called")]
+    net[0].bias.requires_grad = True  # so that it may be meant
+    with pullback.watch() as seen:
+        train(net)
+    assert flags_of(seen) == []
+
+
+class Optional(nn.Module):
+    """A module with an option of this name, which it reads."""
+
+    def __init__(self, requires_grad, read=True):
+        super().__init__()
+        self.requires_grad = requires_grad
+        self.layer, self.read = nn.Linear(3, 2), read
+
+    def forward(self, x):
+        if self.read:
+            x = x.clone().requires_grad_(self.requires_grad)
+        return self.layer(x)
+
+
+class Derived(nn.Linear):
+    """A module with a property of this name."""
+
+    @property
+    def requires_grad(self):
+        return self.weight.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.requires_grad_(value)
+
+
+class Declared(nn.Linear):
+    """A module with an attribute of its class of this name."""
+
+    requires_grad = True
+
+
+def read_inside():
+    return Optional(False)
+
+
+def read_inside_and_set_outside():
+    net = Optional(True)
+    net.requires_grad = False
+    return net
+
+
+def own_and_read_outside():
+    net = Optional(False, read=False)
+    return net if net.requires_grad in (False, True) else None
+
+
+def own_property():
+    net = Derived(3, 2)
+    net.requires_grad = False
+    net.bias.requires_grad = True
+    return net
+
+
+def declared_by_its_class():
+    net = Declared(3, 2).requires_grad_(False)
+    net.requires_grad = True
+    net.bias.requires_grad = True
+    return net
+
+
+def own_parameter():
+    net = net_of(3, 2)
+    net.requires_grad = nn.Parameter(torch.ones(1))
+    return net
+
+
+def own_buffer():
+    net = net_of(3, 2)
+    net.register_buffer("requires_grad", torch.ones(1))
+    return net
+
+
+def agrees():
+    net = net_of(3, 2)
+    net.requires_grad = True
+    net[0].bias.requires_grad = False  # later, on purpose
+    return net
+
+
+def made_to_agree_later():
+    net = net_of(3, 4, 2)
+    net.requires_grad = False
+    for p in net.parameters():
+        p.requires_grad = False
+    net[1].requires_grad_(True)
+    net.requires_grad = True
+    return net.requires_grad_(True)
+
+
+def taken_away():
+    net = net_of(3, 2)
+    net.requires_grad = False
+    del net.requires_grad
+    return net
+
+
+def without_parameters():
+    net = nn.Sequential(nn.Identity(), nn.Linear(3, 2))
+    net[0].requires_grad = False
+    return net
+
+
+INNOCENT = [
+    read_inside,
+    read_inside_and_set_outside,
+    own_property,
+    declared_by_its_class,
+    own_parameter,
+    own_buffer,
+    agrees,
+    made_to_agree_later,
+    taken_away,
+    without_parameters,
+]
+
+
+@pytest.mark.parametrize("make", [*INNOCENT, own_and_read_outside])
+def test_what_a_module_has_of_its_own_or_agrees_is_no_finding(make):
+    with pullback.watch() as seen:
+        net = make()
+        train(net, sgd(net))
+    assert flags_of(seen) == []
+
+
+@pytest.mark.parametrize("make", INNOCENT)
+def test_nor_is_what_it_had_before_the_block(make):
+    net = make()
+    with pullback.watch() as seen:
+        train(net, sgd(net))
+    assert flags_of(seen) == []
+
+
+def test_a_module_that_is_not_trained_may_have_any_flag():
+    teacher, net = net_of(3, 2), net_of(3, 2)
+    optimizer = sgd(net)
+    with pullback.watch() as seen:
+        teacher.requires_grad = False
+        with torch.no_grad():
+            target = teacher(X)
+        (net(X) - target).square().sum().backward()
+        optimizer.step()
+    assert flags_of(seen) == []
+
+
+def test_modules_are_as_before_while_they_are_watched():
+    net, names = nn.Linear(3, 2), dir(nn.Module)
+    outside = [_error(of) for of in (nn.Module, net)]
+    with pullback.watch(), pullback.watch():
+        assert not hasattr(net, "requires_grad")
+        inside = [_error(of) for of in (nn.Module, net)]
+        with pytest.raises(AttributeError):
+            del net.requires_grad
+        net.requires_grad = "anything"
+        assert vars(net)["requires_grad"] == net.requires_grad == "anything"
+        copied = copy.deepcopy(net)
+    assert inside == outside
+    assert net.requires_grad == copied.requires_grad == "anything"
+    assert dir(nn.Module) == names
+
+
+def _error(of):
+    with pytest.raises(AttributeError) as raised:
+        _ = of.requires_grad
+    return str(raised.value)

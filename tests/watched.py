@@ -40,4 +40,8 @@ def hooks_of_torch():
             optimizer._global_optimizer_pre_hooks,
             optimizer._global_optimizer_post_hooks,
         )
-    ] + [torch._C._len_torch_dispatch_stack()]
+    ] + [
+        torch._C._len_torch_dispatch_stack(),
+        torch.autograd._engine_run_backward is torch.autograd.graph._engine_run_backward,
+        hasattr(module.Module, "requires_grad"),
+    ]

@@ -98,7 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def explain(text: str) -> int:
     """Print what a message means, the entry of a name, or what to ask of a symptom."""
-    from pullback._hints import note_of
     from pullback._recognition import lookup
 
     entry = _named(text)
@@ -109,21 +108,31 @@ def explain(text: str) -> int:
     if message is None:
         return _by_symptom(text)
     match = message.find(text)
-    print(message.title)
-    print(note_of(message, match.groupdict() if match else {}))
-    print("\n".join(_signs(message)))
+    _print_note(message, match.groupdict() if match else {})
     return 0
 
 
 def _by_symptom(text: str) -> int:
-    from pullback._symptoms import symptom, told
+    from pullback._symptoms import entry, symptom, told
 
     page = symptom(text)
-    if page is None:
+    if page is not None:
+        print("\n".join(told(page, text)))
+        return 0
+    asked = entry(text)
+    if asked is None:
         print("This message is not in the index of errors.")
         return 1
-    print("\n".join(told(page, text)))
+    _print_note(asked, {})
     return 0
+
+
+def _print_note(message: Message, values: dict[str, str | None]) -> None:
+    from pullback._hints import note_of
+
+    print(message.title)
+    print(note_of(message, values))
+    print("\n".join(_signs(message)))
 
 
 def _named(text: str) -> Message | None:
@@ -181,7 +190,7 @@ def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
         _print_own(error)
     hints.disable()
-    if seen is not None and (len(seen) or seen.unseen):
+    if seen is not None and (len(seen) or seen.unseen or seen.caught):
         print(seen, file=sys.stderr)
     elif seen is not None:
         beside = " beside that error" if status else ""

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pullback._messages import address, messages
+from pullback._messages import Message, address, messages
 
 FILE = Path(__file__).with_name("symptoms.json")
 LONGEST = 14  # words; a longer text is a traceback, or a story
 NEAR = 3  # entries that are named beside a page
+SURE = 0.7  # of an entry that is shown where no page is
 ENOUGH = 0.5  # of what is asked, and of a phrase of the page, that both have in common
 ENDINGS = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 #: Words that say nothing about which symptom it is.
@@ -30,8 +31,8 @@ NUMBERS = dict.fromkeys(("2", "two", "2x", "double", "doubled"), "twice")
 
 def symptom(text: str) -> dict[str, Any] | None:
     """Return the page whose symptom a text tells in a few words, or None."""
-    said = _words(text)
-    if not said or len(text.split()) > LONGEST or re.search(r"\w(?:Error|Warning)\b", text):
+    said = _said(text)
+    if not said:
         return None
     scores = [_score(said, phrases) for phrases in _phrases()]
     best = max(scores)
@@ -43,18 +44,30 @@ def told(page: dict[str, Any], text: str) -> Iterator[str]:
     yield page["title"]
     yield from _listed("ask:  ", page["questions"])
     yield "line: python -m pullback train.py names it in many of these cases"
-    more = [f"python -m pullback explain {anchor}" for anchor in _near(text)]
+    more = [f"python -m pullback explain {m.anchor}" for m in _near(_words(text))]
     yield from _listed(
         "more: ", [f"{address()}fix/{page['page']}.html"] * bool(address()) + more
     )
 
 
-def _near(text: str) -> list[str]:
+def entry(text: str) -> Message | None:
+    """Return the entry that people ask for in a few words like these, or None."""
+    said = _said(text)
+    near = _near(said, SURE) if len(said) > 1 else ()  # one word is in many
+    return next(iter(near), None)
+
+
+def _said(text: str) -> frozenset[str]:
+    """Return the words of a few; none of a message, a traceback or a story."""
+    error = re.search(r"\w(?:Error|Warning)\b", text)
+    return frozenset() if error or len(text.split()) > LONGEST else _words(text)
+
+
+def _near(said: frozenset[str], enough: float = ENOUGH) -> list[Message]:
     """Return the entries that people ask for in nearly these words, the nearest first."""
-    said = _words(text)
-    scores = {m.anchor: _score(said, map(_words, (m.name, *m.asked))) for m in messages()}
-    near = sorted(scores, key=lambda anchor: -scores[anchor])[:NEAR]
-    return [anchor for anchor in near if scores[anchor] >= ENOUGH]
+    scores = [(_score(said, map(_words, (m.name, *m.asked))), m) for m in messages()]
+    near = sorted(scores, key=lambda scored: -scored[0])[:NEAR]
+    return [m for score, m in near if score >= enough]
 
 
 def _listed(label: str, lines: Iterable[str]) -> Iterator[str]:

@@ -79,6 +79,7 @@ __all__ = [
     "out_of_sight",
     "part_of_torch",
     "product_of",
+    "put_engine",
     "pytree",  # nested tuples, lists and dicts, and paths in them
     "running_backward",
     "running_node",
@@ -750,6 +751,19 @@ def calls_engine(code: CodeType) -> bool:
     return code.co_name == "_engine_run_backward"
 
 
+def put_engine(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a function in the place of that which calls the engine, and return the latter.
+
+    There is no other way to hear of an error of backward that the program catches. Without
+    that name nothing is put anywhere.
+    """
+    name = "_engine_run_backward"
+    before: Callable[..., Any] | None = vars(torch.autograd).get(name)
+    if before is not None:
+        setattr(torch.autograd, name, call)
+    return before or call
+
+
 def stack_of_backward(thread: int) -> FrameType | None:
     """Return the frame that called the engine, of this thread or else of another.
 
@@ -793,7 +807,10 @@ def asked_by(frame: FrameType) -> Asked:
     names = ("grad_tensors", "keep_graph", "create_graph", "inputs")
     given = dict(zip(names, values.get("args", ()), strict=False))
     given |= values.get("kwargs", {})
-    around = frame.f_back.f_locals if frame.f_back is not None else {}
+    behind = frame.f_back
+    while behind is not None and calls_engine(behind.f_code):  # a watched one, around it
+        behind = behind.f_back
+    around = behind.f_locals if behind is not None else {}
     return Asked(
         values.get("t_outputs", ()),
         given.get("grad_tensors", ()),

@@ -38,8 +38,9 @@ PARTS = (
     "torch.cat. Or read a clone of the slice, x[i].clone()."
 )
 EDIT = (
-    "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, "
-    "torch.where for a mask, no inplace=True), or write to a clone."
+    "Make a new tensor there instead (y = y + 1 for y += 1, y = y.scatter(...) for "
+    "y.scatter_(...), y = z for y[:] = z, torch.where for a mask, no inplace=True), or "
+    "write to a clone."
 )
 ROW = (
     "Let the line that saved it read a copy, x.clone(). If the tensor outlives the step, "
@@ -93,7 +94,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         page=PAGE,
         notes=(
             Note("saved", saver.site if saver else None, saved),
-            Note("edited", writer.site, f"{writer.op} wrote; now it is at version {now}"),
+            Note("edited", writer.site, f"now it is at version {now}"),
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
 from pullback._site import Site as Site
@@ -92,6 +92,7 @@ class Findings(Sequence[Finding]):
         self._why: dict[str, str] = {}
         self._unseen: list[str] = []
         self._unchecked: list[str] = []
+        self._caught: list[Finding] = []
         self.watched = ""
 
     @overload
@@ -111,6 +112,12 @@ class Findings(Sequence[Finding]):
     def unseen(self) -> tuple[str, ...]:
         """What happened out of sight, such as code that was run compiled before."""
         return tuple(self._unseen)
+
+    @property
+    def caught(self) -> tuple[Finding, ...]:
+        """What is known of errors of backward that the program itself has caught."""
+        told = {finding.site or finding.rule for finding in self}
+        return tuple(f for f in self._caught if (f.site or f.rule) not in told)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -144,6 +151,11 @@ class Findings(Sequence[Finding]):
         reason = f" ({why})" if why else ""
         self._unchecked.append(f"the backward of {name}, {site}{reason}")
 
+    def raised(self, finding: Finding, site: Site) -> None:
+        """Keep what is known of an error of backward, which the program may catch."""
+        caught = Note("caught", site, "backward raised, and the program caught the error")
+        self._caught.append(replace(finding, notes=(*finding.notes, caught)))
+
     def missed(self, what: str) -> None:
         """Keep that something was not seen."""
         if what not in self._unseen:
@@ -152,6 +164,7 @@ class Findings(Sequence[Finding]):
     def __repr__(self) -> str:
         found = [str(finding) for finding in self]
         head = f"pullback.watch: {counted(len(found), 'finding')}"
+        found += [f"Caught by the program, and no finding:\n{f}" for f in self.caught]
         unseen = [_fill(text, "not seen: ", " " * 10) for text in self._unseen]
         return "\n\n".join([head, *found, *unseen])
 

@@ -85,9 +85,15 @@ CAUSES = {
         "index-has-no-gradient",
     ),
     "item": Cause(
-        "cut by .item(), whose result is a number of Python and has no graph",
+        "cut where it became a number of Python, which has no graph, as by .item(), "
+        "float(), math.exp() or torch.tensor([...])",
         "Leave .item() and float() out where the gradient is wanted, and put tensors "
         "together by torch.stack, not by torch.tensor([...]).",
+    ),
+    "no-derivative": Cause(
+        "cut by an operation that has no derivative",
+        "Write it with operations that have one: start + (end - start) * "
+        "torch.linspace(0, 1, n) for a linspace between tensors.",
     ),
     "numpy": Cause(
         "cut by NumPy, whose arrays have no graph",
@@ -232,7 +238,7 @@ def _end_of_segment(log: Log, cut: Event | None) -> Call | None:
             detached.update(
                 event.live if cut is not None and event.site == cut.site else ()
             )
-        elif not event.op.endswith("_like"):  # which take a shape alone
+        elif not event.of_shapes:
             for key in detached.intersection(event.reads):
                 since = used.setdefault(key, event.index)
                 for call in log.of_run.values():
@@ -270,6 +276,8 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
         says = f"{says}: {event.function.name}"
         if reason.cause == "nothing-sent":
             site = event.function.nothing or site
+    if event is not None and reason.cause == "no-derivative":
+        says = f"{says}: {event.op}"
     lines = {left.site: left for left in reason.left if left.site is not None}
     if lines and reason.cause == "aside":
         says += ", unless as numbers of Python or NumPy"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
+from pullback._watch.flags import Flag
 from pullback._watch.functions import Arguments, Function
 from pullback._watch.places import Places
 
@@ -66,7 +67,8 @@ class Event:
         room: How many numbers there are in the storage that it wrote into.
         shape: Shape of its first result.
         total: Sum of its first result, None where that was not looked at.
-        integer: Whether its first result holds integers or booleans.
+        integers: Storages of those of its results that hold integers or booleans.
+        recorded: Whether autograd made a node for it.
         owner: Name of the optimizer whose step it is; ``"torch"`` for a number that torch
             itself read.
         sources: Of an operation of a forward pass whose inputs have to do with a graph,
@@ -76,7 +78,7 @@ class Event:
     __slots__ = (
         "grad",
         "index",
-        "integer",
+        "integers",
         "live",
         "makes",
         "node",
@@ -85,6 +87,7 @@ class Event:
         "op",
         "owner",
         "reads",
+        "recorded",
         "room",
         "run",
         "shape",
@@ -106,13 +109,24 @@ class Event:
         self.room = 0
         self.shape: tuple[int, ...] = ()
         self.total: float | None = None
-        self.integer = False
+        self.integers: tuple[int, ...] = ()
+        self.recorded = False
         self.sources: Sources | None = None
 
     @property
     def function(self) -> Function | None:
         """The custom Function in whose forward it ran, if it took what has a graph."""
         return self.sources.function if self.sources is not None else None
+
+    @property
+    def integer(self) -> bool:
+        """Whether all that it gives are integers or booleans."""
+        return bool(self.integers) and {*self.makes, *self.writes} <= {*self.integers}
+
+    @property
+    def of_shapes(self) -> bool:
+        """Whether it takes no numbers, only a shape."""
+        return self.op.endswith("_like") or self.op.startswith("new_")
 
     @property
     def clears(self) -> bool:
@@ -299,6 +313,7 @@ class Log:
         called: Those that were called since the last step, where gradients are enabled:
             whether in training mode, and on which line.
         hidden: What they called beside their own parts, and on which line.
+        flags: The modules that have an attribute ``requires_grad`` of their own.
         optimizers: The optimizers that made a step: the line of the last one, and its
             place among the operations.
         made: The optimizers that are there: the line that made each, if that was seen,
@@ -337,6 +352,9 @@ class Log:
     modules: dict[torch.nn.Module, None] = field(default_factory=dict)
     called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
+    flags: MutableMapping[torch.nn.Module, Flag] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
     optimizers: dict[Any, tuple[Site | None, int]] = field(default_factory=dict)
     made: MutableMapping[Any, tuple[Site | None, int]] = field(
         default_factory=weakref.WeakKeyDictionary

@@ -171,7 +171,8 @@ def reached(log: Log, call: Call) -> Found:
         if key in bad and not root.detach().isfinite().all():
             if bad[key].came and memory.reported:
                 continue  # it came from the gradients of an earlier step
-            finding = _finding(bad[key], "and reached what backward starts from")
+            end = "and reached what backward starts from"
+            finding = _finding(bad[key], end, log.passes)
             memory.reported = True
             if bad[key].kind == "NaN" or not _just_scaled(log, root, bad[key]):
                 yield finding
@@ -184,7 +185,7 @@ def never_differentiated(log: Log) -> Found:
     """Report the first NaN of a program without a backward."""
     memory = log.memory(Bad)
     if log.call is None and memory.first is not None:
-        yield _finding(memory.first, "")
+        yield _finding(memory.first, "", log.passes)
     if memory.held is not None and not memory.scaled:
         yield memory.held
 
@@ -202,7 +203,7 @@ def _gradient(log: Log, now: Moment, bad: dict[int, Origin]) -> None:
     if not keys or memory.reported:
         return
     memory.reported = True
-    memory.held = _finding(bad[keys[0]], "and reached a gradient")
+    memory.held = _finding(bad[keys[0]], "and reached a gradient", log.passes)
 
 
 def _origin_that_counts(origins: Sequence[Origin], nan: bool) -> Origin:
@@ -245,12 +246,19 @@ def _inputs(log: Log, now: Moment) -> tuple[Note, ...]:
     makers = [log.makers.get(storage_key(t)) for t in inputs]
     return tuple(
         Note(
-            "input",
+            _role(now.event, maker),
             maker.site if maker is not None else None,
             "written over" if _written_over(now, t) else _range(t),
         )
         for t, maker in zip(inputs, makers, strict=True)
     ) or (Note("input", None, "no tensors"),)
+
+
+def _role(event: Event, maker: Event | None) -> str:
+    """Return whether it is a gradient that an operation of a backward pass was sent."""
+    sent = maker is not None and maker.run != FORWARD
+    own = maker is not None and maker.node_number == event.node_number
+    return "gradient" if sent and event.run != FORWARD and not own else "input"
 
 
 def _range(t: Tensor) -> str:
@@ -264,7 +272,7 @@ def _range(t: Tensor) -> str:
     return f"{numbers}{more}, shape {tuple(t.shape)}"
 
 
-def _finding(origin: Origin, end: str) -> Finding:
+def _finding(origin: Origin, end: str, passes: int) -> Finding:
     event = origin.event
     where = f"in {_where(event)}"
     if origin.came:
@@ -287,6 +295,8 @@ def _finding(origin: Origin, end: str) -> Finding:
         head = f"The infinity that {event.op} wrote became NaN in {origin.became.op}"
         notes = [Note("written", site, event.op), *origin.inputs]
         site = origin.became.site
+    if passes > 1:
+        notes.append(Note("when", None, f"in backward pass {passes:,}"))
     page, fix = _advice(origin)
     return Finding(
         rule=RULE,
@@ -310,8 +320,8 @@ def _advice(origin: Origin) -> tuple[str, str]:
     slope = SLOPES.get(operation_of(event.node), "")
     if origin.masked:
         return "nan-from-a-mask", (
-            f"{slope}{' ' * bool(slope)}Zeros arrive where the derivative is infinite, as "
-            "behind a mask, and 0 times infinity is NaN. To mask, mask the input as well: "
+            f"{slope}{' ' * bool(slope)}Zeros arrive where the derivative is infinite, and "
+            "0 times infinity is NaN. If a mask sends the zeros, mask the input as well: "
             "torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
         )
     if event.node.startswith("Sqrt"):

@@ -39,8 +39,17 @@ from pullback._torch import (
 )
 from pullback._watch import rules
 from pullback._watch.findings import Site, counted
+from pullback._watch.flags import (
+    Flag,
+    Listener,
+    flag_of,
+    flags_inside,
+    flags_seen,
+    method_of,
+)
 from pullback._watch.frames import (
     Instruction,
+    asked_by_package,
     caller,
     calling,
     calling_frame,
@@ -62,6 +71,7 @@ from pullback._watch.log import (
     held_by,
     keys_of,
 )
+from pullback._watch.numbers import taken_as_numbers
 
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
@@ -131,6 +141,8 @@ class Recorder(QuietDispatchMode):
             ):
                 stack.callback(handle.remove)
             stack.enter_context(optimizers_made(safe(self._optimizer_made)))
+            flags = Listener(safe(self._flag_set), safe(self._flag_read))
+            stack.enter_context(flags_seen(flags))
             stack.enter_context(uncompiled())
             self._elsewhere = _time_elsewhere()
             super().__enter__()  # type: ignore[no-untyped-call]
@@ -219,6 +231,8 @@ class Recorder(QuietDispatchMode):
             self._run_changed(run)
         if self._saves_result(operation, inputs, run):
             return
+        if operation.name == NEW[0] and run == FORWARD and torch.is_grad_enabled():
+            self._numbers_read(operation, number)
         node = None if run == FORWARD else running_node()
         event = Event(log.count, operation.name, None, run)
         log.count += 1
@@ -231,6 +245,7 @@ class Recorder(QuietDispatchMode):
         self._tensors_of(event, operation, args, kwargs, inputs, outputs)
         if number > self._last_number:  # its node has just been made
             self._last_number = number
+            event.recorded = True
             log.of_number[number] = event
         log.add(event)
         if run == FORWARD and (instruction := calling()) is not None:
@@ -242,6 +257,19 @@ class Recorder(QuietDispatchMode):
         looking = operation.in_forward if run == FORWARD else operation.in_backward
         if looking:
             self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
+
+    def _numbers_read(self, operation: Operation, number: int) -> None:
+        """Keep that a new tensor is made of the numbers of others, as if by ``.item()``."""
+        frame = calling_frame()
+        if frame is None or not is_own(frame.f_code):
+            return
+        for t in taken_as_numbers(frame):
+            if t.requires_grad and t.layout is torch.strided:
+                event = Event(self._log.count, NUMBER, self._line())
+                self._log.count += 1
+                event.number = number
+                self._tensors_of(event, operation, (t,), {}, [t], [])
+                self._log.add(event)
 
     def _own_number(
         self, event: Event, here: Instruction, before: Event, there: Instruction
@@ -312,8 +340,8 @@ class Recorder(QuietDispatchMode):
                 numbers = operation.computes and (event.makes or event.writes)
                 if numbers and readable(first):
                     event.total = first.sum().item()
-            else:
-                event.integer = not first.is_complex()
+            if len(outputs) > 1 or first.dtype not in FLOATS:
+                event.integers = keys_of([t for t in outputs if _holds_integers(t)])
 
     def _sources(
         self, event: Event, inputs: Sequence[Tensor], leaves: Taken, inner: Taken
@@ -523,6 +551,11 @@ class Recorder(QuietDispatchMode):
         """Tell whether this thread is the one that is watched; hooks run in all."""
         return threading.get_ident() == self._thread
 
+    def line_asked(self) -> Site | None:
+        """Return the line at hand of the watched thread, unless this package asks."""
+        asked = self._in_watched_thread() and not asked_by_package()
+        return self._line() if asked else None
+
     def _module_called(self, module: torch.nn.Module, args: Any) -> None:
         if not self._in_watched_thread():
             return
@@ -534,6 +567,8 @@ class Recorder(QuietDispatchMode):
         elif module not in self._log.modules:
             self._log.modules[module] = None
             _parts_of.cache_clear()
+            for part, flag in flags_inside(module):
+                self._log.flags.setdefault(part, flag)
         if not self._stack and torch.is_grad_enabled():
             site = self._line()
             self._log.called[module] = module.training, site
@@ -556,6 +591,18 @@ class Recorder(QuietDispatchMode):
         if self._step is not None and self._in_watched_thread() and not runs(self._step):
             self._step = None
         return self._step is not None
+
+    def _flag_set(self, module: torch.nn.Module) -> None:
+        flag = flag_of(module)
+        if flag is not None and self._in_watched_thread():
+            flag.site, flag.own = self._line(), method_of(own_frame()) is module
+            self._log.flags[module] = flag
+        else:
+            self._log.flags.pop(module, None)
+
+    def _flag_read(self, module: torch.nn.Module) -> None:
+        flag = self._log.flags.setdefault(module, Flag(False, None, []))
+        flag.used |= flag.own or method_of(calling_frame()) is not None
 
     def _optimizer_made(self, optimizer: Any) -> None:
         site = self._line() if self._in_watched_thread() else None
@@ -623,6 +670,10 @@ def is_leaf(t: Tensor) -> bool:
         return t.is_leaf
     except RuntimeError:  # its base was edited, outside of the no_grad that made it
         return False
+
+
+def _holds_integers(t: Tensor) -> bool:
+    return not (t.is_floating_point() or t.is_complex())
 
 
 def _size_of_storage(t: Tensor) -> int:

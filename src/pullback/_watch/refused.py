@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from pullback._graph import nodes_from
-from pullback._torch import asked_by, calls_engine, is_freed, number_of
+from pullback._torch import asked_by, calls_engine, is_freed, number_of, put_engine
 from pullback._watch.edits import engine_frame
 from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.frames import is_own
@@ -20,6 +21,8 @@ from pullback._watch.gradients import CAUSES
 from pullback._watch.log import Call, Event, Log, keys_of, operation_of
 from pullback._watch.ways import ASIDE, Reason, reason_for
 
+Engine = Callable[..., Any]
+Tell = Callable[[RuntimeError], None]
 NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
 LEAVES = 64  # of which the way is looked for
@@ -35,6 +38,34 @@ WRITTEN = (
     "it behind backward (state = state.detach())."
 )
 NO_CUT = {*ASIDE, "nothing-sent"}  # no line is known to have cut
+
+
+@contextmanager
+def errors_heard(tell: Tell) -> Iterator[None]:
+    """Tell of each error of the engine in this block, when it is raised."""
+    if not _TOLD:
+        _ENGINE.append(put_engine(_engine_run_backward))
+    _TOLD.append(tell)
+    try:
+        yield
+    finally:
+        _TOLD.remove(tell)
+        if not _TOLD:
+            put_engine(_ENGINE.pop())
+
+
+_ENGINE: list[Engine] = []  # what stood there before the first block
+_TOLD: list[Tell] = []
+
+
+def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the engine; the name is torch's, by which its frame is known as such."""
+    try:
+        return _ENGINE[-1](t_outputs, *args, **kwargs)
+    except RuntimeError as error:
+        for tell in (*_TOLD,):
+            tell(error)
+        raise
 
 
 def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:

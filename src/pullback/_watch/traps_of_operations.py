@@ -14,6 +14,7 @@ from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.frames import asked_by_package, own_frame
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
+from pullback._watch.ways import FILLS
 
 
 @after("repeated-index", "scatter", "scatter_", "index_put", "index_put_", "index_copy",
@@ -357,8 +358,16 @@ def _first_user(events: Sequence[Event], keys: set[int]) -> Event | None:
     return None
 
 
-#: Nodes that pass zeros on.
-ZERO_SLOPES = {"Round", "Floor", "Ceil", "Sign", "Trunc"}
+STRAIGHT = (
+    "Use a straight-through estimate, x + (x.round() - x).detach(), or a smooth form."
+)
+#: Nodes that pass zeros on, and what to do about each.
+ZERO_SLOPES = {
+    **dict.fromkeys(("Round", "Floor", "Ceil", "Sign", "Trunc"), STRAIGHT),
+    "Bernoulli": "Use a straight-through estimate, p + (torch.bernoulli(p) - p).detach(), "
+    "or weigh the log of its probability by the reward.",
+    "Normal": "Write mean + std * torch.randn_like(mean), through which gradients flow.",
+}
 
 
 @at_end("rounding-has-gradient-zero")
@@ -367,27 +376,31 @@ def all_zeros(log: Log) -> Found:
     zero = [leaf for leaf in log.leaves.values() if leaf.arrivals and not leaf.nonzero]
     for leaf in zero:
         t = leaf.tensor()
-        event = _first_on_the_way(log, leaf)
-        if event is not None and t is not None:
-            yield _zeros(log, t, event)
+        found = _first_on_the_way(log, leaf)
+        if found is not None and t is not None:
+            yield _zeros(log, t, *found)
 
 
-def _first_on_the_way(log: Log, leaf: Leaf) -> Event | None:
-    """Return the operation of slope zero that a leaf leads to and that backward ran."""
-    ran = {e.node_number for e in log.events if operation_of(e.node) in ZERO_SLOPES}
+def _first_on_the_way(log: Log, leaf: Leaf) -> tuple[Event, str] | None:
+    """Return the operation of slope zero that a leaf leads to and that backward ran.
+
+    With what to do about it.
+    """
+    nodes = {e.node_number: operation_of(e.node) for e in log.events}
+    ran = {number: ZERO_SLOPES[op] for number, op in nodes.items() if op in ZERO_SLOPES}
     live = {leaf.key}
     for event in log.forward_events() if ran else ():
-        if live & {*event.live}:
+        if live & {*event.live} and event.op not in FILLS:
             if event.number in ran and event is log.made_for(event.number):
-                return event
+                return event, ran[event.number]
             live |= {*event.makes, *event.writes}
     return None
 
 
-def _zeros(log: Log, t: Tensor, event: Event) -> Finding:
+def _zeros(log: Log, t: Tensor, event: Event, fix: str) -> Finding:
     return trap(
         "rounding-has-gradient-zero",
         event.site,
         f"{event.op} has slope 0: all gradients of {log.name_of(t)} are zeros.",
-        "Use a straight-through estimate, x + (x.round() - x).detach(), or a smooth form.",
+        fix,
     )

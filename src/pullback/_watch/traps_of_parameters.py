@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from pullback._watch.findings import Note, Site, listed
-from pullback._watch.log import Leaf, Log, held_by
-from pullback._watch.rules import Found, at_end, trap
+from pullback._watch.log import Call, Leaf, Log, held_by
+from pullback._watch.rules import Found, at_end, trap, when_done
 
 Pair = tuple[Tensor, Tensor]  # a parameter that is trained by nobody, and an old one
 
@@ -192,6 +192,38 @@ def _whole(root: Module, pairs: Sequence[Pair]) -> bool:
         if own and not own & fits:
             return False
     return True
+
+
+@when_done("requires-grad-of-a-module")
+def flag_without_effect(log: Log, call: Call) -> Found:
+    """``module.requires_grad = True``, while parameters of the module say otherwise.
+
+    Of a flag that is False, parameters count that backward has reached; of one that is
+    True, those of a module that was called. Where a module reads it, it is an option.
+    """
+    flags = {of: flag for of, flag in log.flags.items() if flag.against and not flag.used}
+    ran = {id(p): of for of in log.called for p in of.parameters()} if flags else {}
+    for module, flag in flags.items():
+        stay = [p for p in flag.against if p.requires_grad is not flag.value]
+        if flag.value:
+            stay = [p for p in stay if id(p) in ran]
+        else:
+            stay = [p for p in stay if (leaf := log.leaf(p)) and leaf.arrived == call.run]
+        if not stay:
+            continue
+        root = ran.get(id(stay[0]))
+        called = log.called[root][1] if root is not None else call.site
+        names = listed([log.name_of(p) for p in stay])
+        says = "stay frozen" if flag.value else "go on to get gradients"
+        yield trap(
+            "requires-grad-of-a-module",
+            flag.site or called,
+            f"requires_grad = {flag.value} on a {type(module).__name__} is an attribute "
+            f"that nothing looks at, and changes no parameter: {names} {says}.",
+            f"Call the method, with an underscore: requires_grad_({flag.value}). It sets "
+            "requires_grad of each parameter.",
+            *([Note("called", called, "the module, as before")] if flag.site else ()),
+        )
 
 
 @at_end("plain-list-of-layers")

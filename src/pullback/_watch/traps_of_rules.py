@@ -251,8 +251,7 @@ def hidden_edit_of_result(log: Log, now: Moment) -> Found:
 
 def _reads(event: Event) -> bool:
     """Tell whether a result depends on the numbers that an operation took, smoothly."""
-    shapes = event.op.endswith("_like") or event.op.startswith("new_")
-    return not (event.integer or shapes or event.op in HARDLY_READ)
+    return not (event.integer or event.of_shapes or event.op in HARDLY_READ)
 
 
 def _last_written(log: Log, key: int, index: int) -> Event | None:

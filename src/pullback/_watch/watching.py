@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import TracebackType
 
 from torch.autograd.graph import Node
 
 from pullback._graph import LINES
-from pullback._torch import number_of
+from pullback._torch import number_of, out_of_sight
 from pullback._watch import custom, edits, gradients, nonfinite, refused, rules
 from pullback._watch import traps_of_calls as traps_of_calls
 from pullback._watch import traps_of_operations as traps_of_operations
@@ -17,13 +17,15 @@ from pullback._watch import traps_of_rules as traps_of_rules
 from pullback._watch import traps_of_shapes as traps_of_shapes
 from pullback._watch import traps_of_steps as traps_of_steps
 from pullback._watch import traps_of_turns as traps_of_turns
-from pullback._watch.findings import Finding, Findings
+from pullback._watch.findings import Finding, Findings, Site
 from pullback._watch.log import Lines, Log
 from pullback._watch.recorder import Recorder
 
 Looks = dict[str, Callable[[Log, BaseException], Iterable[Finding]]]
 #: What looks at an error of backward that leaves the block, by the name of its rule.
 REFUSED: Looks = {"in-place": edits.edited, refused.USED_UP: refused.again}
+#: The same for what other rules may explain, which look before.
+LAST: Looks = {refused.NO_GRAPH: refused.without_graph}
 #: The rules by name: those for what people ask, and one for each silent trap.
 OTHERS = {refused.NO_GRAPH, gradients.RULE, nonfinite.RULE, custom.RULE}
 RULES = (*sorted({*REFUSED, *OTHERS, *rules.names()}),)
@@ -38,7 +40,8 @@ class watch:  # noqa: N801 - it is called like a function
       leaves the block: the line that wrote and the line that had saved, or the
       optimizer's step and the parameter that it changed.
     - *Why has my loss no graph, and why is it used up?* When either error leaves the
-      block: the line that cut the graph off, or that leads back into an old one.
+      block: the line that cut the graph off, or that leads back into an old one. Of such
+      errors that the program catches the same is printed, and is no finding.
     - *Where did the first NaN or infinity come from?* The operation, the line, and the
       ranges of its inputs. An infinity that becomes NaN is reported where it began.
     - *Why did this parameter get no gradient?* By its name in the module: the line that
@@ -108,6 +111,9 @@ class watch:  # noqa: N801 - it is called like a function
         recorder = Recorder(log)
         recorder.__enter__()
         self._log, self._recorder = log, recorder
+        self._raised: set[Site] = set()
+        self._hearing = refused.errors_heard(self._heard)
+        self._hearing.__enter__()
         if self._lines is not None:
             log.go_on(self._lines)
         LINES.append(self._line_of)
@@ -120,6 +126,7 @@ class watch:  # noqa: N801 - it is called like a function
         traceback: TracebackType | None,
     ) -> None:
         LINES.remove(self._line_of)
+        self._hearing.__exit__(None, None, None)
         self._recorder.__exit__(kind, error, traceback)
         if isinstance(error, RuntimeError):
             self._refused(error, REFUSED)
@@ -127,8 +134,8 @@ class watch:  # noqa: N801 - it is called like a function
         self._compare()
         self._lines = self._log.lines
         if isinstance(error, RuntimeError):
-            self._refused(error, {refused.NO_GRAPH: refused.without_graph})
-        del self._log, self._recorder
+            self._refused(error, LAST)
+        del self._log, self._recorder, self._hearing, self._raised
 
     def _compare(self) -> None:
         """Compare the custom Functions that ran, or say that they were not."""
@@ -140,20 +147,31 @@ class watch:  # noqa: N801 - it is called like a function
             findings.not_compared(kind.__name__, custom.site_of(kind))
 
     def _refused(self, error: RuntimeError, looks: Looks) -> None:
-        """Let rules look at an error of backward; none of them may raise another."""
-        log = self._log
+        """Report what rules say of an error of backward that leaves the block."""
+        findings = self._log.findings
+        for finding in self._look(error, looks):
+            known = [f for f in findings if f.site == finding.site]
+            if not known:  # or else it is told already what is wrong with this line
+                findings.add(finding)
+            error.add_note(f"pullback.watch: {known[0] if known else finding}")
+
+    def _heard(self, error: RuntimeError) -> None:
+        """Keep what rules say of an error of backward, which the program may catch."""
+        site = self._recorder.line_asked()
+        if site is not None and site not in self._raised:
+            self._raised.add(site)
+            with out_of_sight():
+                for finding in self._look(error, REFUSED | LAST):
+                    self._log.findings.raised(finding, site)
+
+    def _look(self, error: RuntimeError, looks: Looks) -> Iterator[Finding]:
+        """Yield what rules say of an error of backward; none of them may raise another."""
         for name in looks.keys() - self._without:
             try:
-                found = [*looks[name](log, error)]
+                yield from [*looks[name](self._log, error)]
             except Exception as failure:
                 why = f"{type(failure).__name__}: {failure}"
-                log.findings.missed(f"the rule {name} failed: {why}")
-                continue
-            for finding in found:
-                known = [f for f in log.findings if f.site == finding.site]
-                if not known:  # or else it is told already what is wrong with this line
-                    log.findings.add(finding)
-                error.add_note(f"pullback.watch: {known[0] if known else finding}")
+                self._log.findings.missed(f"the rule {name} failed: {why}")
 
     def _line_of(self, node: Node) -> str:
         """Return the line of the operation that a node was made for (:mod:`_graph`)."""

@@ -88,6 +88,10 @@ class Way:
     def follow(self, event: Event) -> None:
         """Take one operation more into account."""
         made = {*event.makes} - {self.leaf}  # the leaf itself lives, and keeps its key
+        if event.of_shapes:
+            self._drop(made)
+            self._forget(made)
+            return
         self._forget(made & {*event.reads})  # it comes from elsewhere, with an old key
         through = self._leads_back(event)
         reason = self._cut_at(event) if through else self._why_dead(event)
@@ -100,8 +104,10 @@ class Way:
         elif reason is None and not through:
             reason = self._comes_back(event)
         if reason is None and through:
+            integers = made & {*event.integers}
             self._forget((*made, *event.writes))
-            self.live.update(made, event.writes)
+            self.live.update(made - integers, event.writes)
+            self.cut.update((key, Reason("integer", event)) for key in integers)
         else:
             self._drop(made)
             self._forget(made)
@@ -211,7 +217,10 @@ class Way:
             return Reason("checkpoint" if name == CHECKPOINT else "function", event)
         if not event.grad:
             return Reason("no_grad", event)
-        return Reason("integer", event) if event.integer else None
+        if event.integer:
+            return Reason("integer", event)
+        cuts = not event.recorded and event.makes and event.op != "detach"
+        return Reason("no-derivative", event) if cuts else None
 
 
 class Filled(Way):
