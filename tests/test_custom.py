@@ -269,6 +269,35 @@ def test_what_differences_say_nothing_about(call, why):
     assert "test_custom.py:" in unchecked
 
 
+class Normed(torch.autograd.Function):
+    """A norm with a gain, whose backward is right where every gain is 1."""
+
+    @staticmethod
+    def forward(ctx, x, gain):
+        normed = x / x.norm(dim=1, keepdim=True)
+        ctx.save_for_backward(x, gain, normed)
+        return normed * gain
+
+    @staticmethod
+    def backward(ctx, g):
+        x, gain, normed = ctx.saved_tensors
+        along = (g * normed).sum(1, keepdim=True) * normed  # the gain is forgotten here
+        return (g * gain - along) / x.norm(dim=1, keepdim=True), (g * normed).sum(0)
+
+
+def test_late_calls_are_compared_as_well():
+    gains = [nn.Parameter(torch.ones(3)) for _ in range(4)]  # so many calls in a step
+    optimizer = torch.optim.SGD(gains, lr=0.1)
+    with pullback.watch(check_functions=True) as seen:
+        for _ in range(5):
+            optimizer.zero_grad()
+            sum(Normed.apply(numbers(4, 3), gain).sum() for gain in gains).backward()
+            optimizer.step()
+    (finding,) = seen
+    assert finding.rule == "custom-backward"
+    assert "wrong gradient for x" in finding.message
+
+
 def test_nothing_of_the_program_is_touched():
     model = nn.Linear(3, 3)
     x = numbers(2, 3)

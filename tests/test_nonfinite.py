@@ -98,6 +98,30 @@ def test_what_the_first_nan_does_to_later_steps_is_no_other_finding():
     assert [finding.page for finding in seen] == ["norm-at-zero"]
 
 
+def test_a_number_that_is_written_beside_nan_is_not_to_blame():
+    w = torch.nn.Parameter(torch.tensor([0.0, 1.0]))
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            w.sqrt().sum().backward()  # the slope at 0 is infinite, and then w is
+            optimizer.step()
+            with torch.no_grad():
+                w[w > 0] = 1.0  # of which the whole of w is the result
+    (finding,) = seen
+    assert "backward of Sqrt" in finding.message
+
+
+def test_an_infinity_that_is_written_into_a_weight_is_told():
+    w = torch.nn.Parameter(torch.tensor([1.0, 1.0]))
+    with pullback.watch() as seen:
+        with torch.no_grad():
+            w[w > 0] = math.nan
+        w.sum().backward()
+    (finding,) = seen
+    assert "written as a constant" in finding.message
+
+
 def test_a_scaled_gradient_may_overflow():
     w = torch.tensor([1.0], dtype=torch.float16, requires_grad=True)
     loss_scale = torch.tensor(6e4, dtype=torch.float16)

@@ -13,7 +13,13 @@ from torch import Tensor
 from pullback._differences import Differences, Settings
 from pullback._watch.custom_lines import line_of, turned
 from pullback._watch.findings import Finding, Findings, Note, Site
-from pullback._watch.functions import Arguments, backward_of, parameters_of, returned_at
+from pullback._watch.functions import (
+    Arguments,
+    Calls,
+    backward_of,
+    parameters_of,
+    returned_at,
+)
 
 RULE = "custom-backward"
 PAGE = "gradcheck-jacobian-mismatch"
@@ -53,12 +59,12 @@ class Gradient(NamedTuple):
         return _close(whole.flatten()[self.at], self.measured)
 
 
-def compare(findings: Findings, seen: dict[Any, list[Arguments]]) -> None:
+def compare(findings: Findings, seen: dict[Any, Calls]) -> None:
     """Compare the backward of each Function with differences, and say what was found."""
-    for kind, samples in seen.items():
+    for kind, calls in seen.items():
         why, compared = "", False
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            for arguments in samples:
+            for arguments in calls.kept:
                 try:
                     found = _compared(kind, arguments)
                 except Exception as error:  # of forward or backward on these numbers

@@ -6,6 +6,7 @@ import dis
 import functools
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -60,6 +61,31 @@ def running() -> Running | None:
 
 #: What a Function was called with: each value, and whether it required a gradient.
 Arguments = list[tuple[Any, bool]]
+
+
+@dataclass
+class Calls:
+    """The calls of a custom Function whose arguments are compared with differences.
+
+    They are the first one and two late ones: in the first, weights are often all 1 or 0,
+    and there a wrong backward can be right.
+
+    Attributes:
+        count: How many calls there were.
+        kept: What it was called with.
+    """
+
+    count: int = 0
+    kept: list[Arguments] = field(default_factory=list)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the arguments of the last call are kept, as of each power of two."""
+        return self.count & (self.count - 1) == 0
+
+    def keep(self, arguments: Arguments) -> None:
+        """Keep the arguments of one call more, and no more than three in all."""
+        self.kept = [*self.kept[:1], *self.kept[1:][-1:], arguments]
 
 
 def copied_arguments() -> Arguments:

@@ -14,7 +14,7 @@ from torch import Tensor
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
 from pullback._watch.flags import Flag
-from pullback._watch.functions import Arguments, Function
+from pullback._watch.functions import Calls, Function
 from pullback._watch.places import Places
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
@@ -331,7 +331,7 @@ class Log:
         begun: How many of them an earlier log has seen.
         compares: Whether the backward of custom Functions is to be compared.
         functions: The custom Functions of the program that ran, each with what it was
-            called with, the first times, if it is to be compared.
+            called with at some of its calls, if it is to be compared.
         called_at: Number of the node of the one that ran last.
         memories: What the rules keep, by its kind.
     """
@@ -369,7 +369,7 @@ class Log:
     count: int = 0
     begun: int = 0
     compares: bool = False
-    functions: dict[Any, list[Arguments]] = field(default_factory=dict)
+    functions: dict[Any, Calls] = field(default_factory=dict)
     called_at: int = -1
     memories: dict[type[Memory], Memory] = field(default_factory=dict)
 

@@ -217,11 +217,17 @@ def _origin_that_counts(origins: Sequence[Origin], nan: bool) -> Origin:
 def _new_origin(log: Log, now: Moment, nan: bool) -> Origin:
     inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
     infected = [t for t in inputs if not t.isfinite().all() and not _written_over(now, t)]
-    put = now.event.op in CONSTANTS
+    there = _was_there(now, inputs)
+    put = now.event.op in CONSTANTS and not there
     masked = nan and len(inputs) > 1 and _zeros_arrive(now)
     kind = "NaN" if nan else "an infinity"
     origin = Origin(
-        now.event, kind, _inputs(log, now), put, masked, came=bool(infected) and not put
+        now.event,
+        kind,
+        _inputs(log, now),
+        put,
+        masked,
+        came=there or (bool(infected) and not put),
     )
     if nan and not put:
         log.memory(Bad).first = log.memory(Bad).first or origin
@@ -233,6 +239,18 @@ def _zeros_arrive(now: Moment) -> bool:
     bad = ~now.outputs[0].isfinite()
     alike = [t for t in now.inputs if t.shape == bad.shape]
     return now.event.run != FORWARD and any(bool((t[bad] == 0).all()) for t in alike)
+
+
+def _was_there(now: Moment, inputs: Sequence[Tensor]) -> bool:
+    """Tell whether numbers that are not finite stood beside those that an edit wrote.
+
+    So do those that a step of an optimizer has put into a weight.
+    """
+    if not now.event.writes or now.event.op not in CONSTANTS:
+        return False
+    written = [t for t in inputs if not _written_over(now, t)]
+    numbers = [value for value in now.args if isinstance(value, float)]
+    return all(t.isfinite().all() for t in written) and all(map(math.isfinite, numbers))
 
 
 def _written_over(now: Moment, t: Tensor) -> bool:

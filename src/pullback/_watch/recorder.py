@@ -57,7 +57,7 @@ from pullback._watch.frames import (
     own_frame,
     runs,
 )
-from pullback._watch.functions import backward_of, copied_arguments, running
+from pullback._watch.functions import Calls, backward_of, copied_arguments, running
 from pullback._watch.log import (
     FORWARD,
     SHARES,
@@ -78,7 +78,6 @@ NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
 NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they take it
 UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
 GRADCHECK = "autograd/gradcheck.py"
-SAMPLES = 3  # calls of a custom Function that are compared with differences
 NOTABLE = 5e-4  # seconds of other threads; to start one takes less
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -369,12 +368,13 @@ class Recorder(QuietDispatchMode):
         )
 
     def _function_called(self, kind: Any) -> None:
-        """Keep which custom Functions ran, and what they took the first times."""
+        """Keep which custom Functions ran, and what they took."""
         code = backward_of(kind)
         if code is not None and is_own(code):
-            samples = self._log.functions.setdefault(kind, [])
-            if self._log.compares and len(samples) < SAMPLES:
-                samples.append(copied_arguments())
+            calls = self._log.functions.setdefault(kind, Calls())
+            calls.count += 1
+            if self._log.compares and calls.is_kept:
+                calls.keep(copied_arguments())
 
     def _parted(self, event: Event, inputs: Sequence[Tensor]) -> dict[int, Event]:
         """Return the inputs that share numbers with what has a graph, and have none."""
