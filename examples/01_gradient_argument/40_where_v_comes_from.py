@@ -395,7 +395,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "average price": -y.detach()[1] / 7,
     "one for each stove": x.numel(),
     "the whole table": y.numel() * x.numel(),
-    "the worth itself": np.size(value),
+    "the worth itself": value.size,
     "bill": -(y.detach()[1] ** 2) / 7,
     "without the minus": -v[1],
     "fuel": -y.detach()[1],
