@@ -37,6 +37,7 @@ WRITTEN = (
     "it is a state that trains through this line, make a new tensor (state = z) and detach "
     "it behind backward (state = state.detach())."
 )
+NEAR = 5_000  # operations before an error in which its cause is looked for
 NO_CUT = {*ASIDE, "nothing-sent"}  # no line is known to have cut
 
 
@@ -95,7 +96,8 @@ def _cut(log: Log, keys: tuple[int, ...]) -> Reason:
     """Return why no leaf leads to a root: of several cuts, the last one."""
     asked = Call(-1, None, True, False, (), (), None, (), keys, log.count)
     leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None][-LEAVES:]
-    reasons = [reason_for(log, leaf, asked) for leaf in leaves]
+    near = tuple(log.events)[-NEAR:]
+    reasons = [reason_for(log, leaf, asked, near) for leaf in leaves]
     cuts = [r for r in reasons if r.event is not None and r.cause not in NO_CUT]
     if cuts:
         return max(cuts, key=lambda r: r.event.index if r.event else -1)
