@@ -200,7 +200,8 @@ def trained(steps, rate):
     return changed_by(step)
 
 
-report(before=weights, training=trained(10, rate=0.003))
+ten = trained(10, rate=0.003)
+report(before=weights, training=ten)
 
 # %%
 # The heat has risen by 0.16, and its error at the other settings is four times what it was.
@@ -288,7 +289,6 @@ pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
 # about the fuel at other settings. Here it is in the real network, beside the two other
 # repairs:
 
-ten = trained(10, rate=0.003)
 report(before=weights, bias=bias, training=ten, step=changed_by(step))
 
 # %%
