@@ -217,8 +217,9 @@ def _origin_that_counts(origins: Sequence[Origin], nan: bool) -> Origin:
 def _new_origin(log: Log, now: Moment, nan: bool) -> Origin:
     inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
     infected = [t for t in inputs if not t.isfinite().all() and not _written_over(now, t)]
-    there = _was_there(now, inputs)
-    put = now.event.op in CONSTANTS and not there
+    constant = now.event.op in CONSTANTS
+    there = constant and not infected and _was_there(now)
+    put = constant and not there
     masked = nan and len(inputs) > 1 and _zeros_arrive(now)
     kind = "NaN" if nan else "an infinity"
     origin = Origin(
@@ -241,16 +242,13 @@ def _zeros_arrive(now: Moment) -> bool:
     return now.event.run != FORWARD and any(bool((t[bad] == 0).all()) for t in alike)
 
 
-def _was_there(now: Moment, inputs: Sequence[Tensor]) -> bool:
-    """Tell whether numbers that are not finite stood beside those that an edit wrote.
+def _was_there(now: Moment) -> bool:
+    """Tell whether what is not finite stood beside what an edit wrote from finite tensors.
 
-    So do those that a step of an optimizer has put into a weight.
+    So do the numbers that a step of an optimizer has put into a weight.
     """
-    if not now.event.writes or now.event.op not in CONSTANTS:
-        return False
-    written = [t for t in inputs if not _written_over(now, t)]
     numbers = [value for value in now.args if isinstance(value, float)]
-    return all(t.isfinite().all() for t in written) and all(map(math.isfinite, numbers))
+    return bool(now.event.writes) and all(map(math.isfinite, numbers))
 
 
 def _written_over(now: Moment, t: Tensor) -> bool:
