@@ -34,6 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from pullback._frames import frames
+from pullback._shared import Shared
 
 try:
     from torch.autograd.graph import _engine_run_backward as _run_engine
@@ -254,16 +255,8 @@ def uncompiled() -> Iterator[None]:
     never to be compiled again.
     """
     if has_compiler():
-        if not _PLAIN:
-            _STANCE.append(torch.compiler.set_stance("force_eager"))
-            _STANCE[0].__enter__()
-        _PLAIN.append(None)
-        try:
+        with _PLAIN.block(None):
             yield
-        finally:
-            _PLAIN.pop()
-            if not _PLAIN:
-                _STANCE.pop().__exit__(None, None, None)
         return
     try:
         yield
@@ -272,41 +265,38 @@ def uncompiled() -> Iterator[None]:
             torch.compiler.reset()
 
 
-_PLAIN: list[None] = []  # one for each block, of which the last to end may be any
-_STANCE: list[Any] = []
+_PLAIN = Shared[None](lambda: torch.compiler.set_stance("force_eager"))
 
 
-@contextmanager
-def optimizers_made(tell: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
+def optimizers_made(
+    tell: Callable[[torch.optim.Optimizer], None],
+) -> AbstractContextManager[None]:
     """Tell of each optimizer that is made in this block; there is no hook for it.
 
     The first block puts a constructor around that which it finds, a program's own, too, and
     the last one puts that back.
     """
-    if not _TOLD:
-        _INIT.append(torch.optim.Optimizer.__init__)
-        torch.optim.Optimizer.__init__ = _telling(_INIT[0])  # type: ignore[method-assign]
-    _TOLD.append(tell)
-    try:
-        yield
-    finally:
-        _TOLD.remove(tell)
-        if not _TOLD:
-            torch.optim.Optimizer.__init__ = _INIT.pop()  # type: ignore[method-assign]
+    return _MADE.block(tell)
 
 
-_INIT: list[Callable[..., None]] = []  # the constructor that was found, in a block
-_TOLD: list[Callable[[torch.optim.Optimizer], None]] = []
+@contextmanager
+def _telling_constructor() -> Iterator[None]:
+    init = torch.optim.Optimizer.__init__
 
-
-def _telling(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def init_and_tell(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        for tell in (*_TOLD,):
+        for tell in (*_MADE.given,):
             tell(self)
 
-    return init_and_tell
+    torch.optim.Optimizer.__init__ = init_and_tell  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.optim.Optimizer.__init__ = init  # type: ignore[method-assign]
+
+
+_MADE = Shared[Callable[[torch.optim.Optimizer], None]](_telling_constructor)
 
 
 #: What a graph calls the backward of what was compiled.

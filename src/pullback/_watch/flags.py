@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.nn import Module
 
+from pullback._shared import Shared
 from pullback._watch.findings import Site
 
 NAME = "requires_grad"
@@ -67,24 +68,26 @@ class Listener(NamedTuple):
     was_read: Callable[[Module], None]
 
 
-@contextmanager
-def flags_seen(listener: Listener) -> Iterator[None]:
+def flags_seen(listener: Listener) -> AbstractContextManager[None]:
     """Tell of the attribute of all modules in this block; there is no hook for it.
 
     The first block puts a descriptor on the class of modules; the last one takes it away.
     """
-    if not _LISTENERS and not hasattr(Module, NAME):
+    return _SEEN.block(listener)
+
+
+@contextmanager
+def _telling_attribute() -> Iterator[None]:
+    if not hasattr(Module, NAME):
         setattr(Module, NAME, _Attribute())
-    _LISTENERS.append(listener)
     try:
         yield
     finally:
-        _LISTENERS.remove(listener)
-        if not _LISTENERS and isinstance(vars(Module).get(NAME), _Attribute):
+        if isinstance(vars(Module).get(NAME), _Attribute):
             delattr(Module, NAME)
 
 
-_LISTENERS: list[Listener] = []
+_SEEN = Shared[Listener](_telling_attribute)
 
 
 class _Attribute:
@@ -93,18 +96,18 @@ class _Attribute:
     def __get__(self, module: Module | None, kind: type[Module]) -> Any:
         if module is None or NAME not in vars(module):
             raise AttributeError(f"type object {kind.__name__!r} has no attribute {NAME!r}")
-        for listener in (*_LISTENERS,):
+        for listener in (*_SEEN.given,):
             listener.was_read(module)
         return vars(module)[NAME]
 
     def __set__(self, module: Module, value: Any) -> None:
         vars(module)[NAME] = value
-        for listener in (*_LISTENERS,):
+        for listener in (*_SEEN.given,):
             listener.was_set(module)
 
     def __delete__(self, module: Module) -> None:
         if NAME not in vars(module):
             raise AttributeError(NAME)
         del vars(module)[NAME]
-        for listener in (*_LISTENERS,):
+        for listener in (*_SEEN.given,):
             listener.was_set(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from pullback._graph import nodes_from
+from pullback._shared import Shared
 from pullback._torch import asked_by, calls_engine, is_freed, number_of, put_engine
 from pullback._watch.edits import engine_frame
 from pullback._watch.findings import Finding, Note, Site
@@ -21,7 +22,6 @@ from pullback._watch.gradients import CAUSES
 from pullback._watch.log import Call, Event, Log, keys_of, operation_of
 from pullback._watch.ways import ASIDE, Reason, reason_for
 
-Engine = Callable[..., Any]
 Tell = Callable[[RuntimeError], None]
 NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
@@ -37,36 +37,33 @@ WRITTEN = (
     "it is a state that trains through this line, make a new tensor (state = z) and detach "
     "it behind backward (state = state.detach())."
 )
-NEAR = 5_000  # operations before an error in which its cause is looked for
 NO_CUT = {*ASIDE, "nothing-sent"}  # no line is known to have cut
 
 
-@contextmanager
-def errors_heard(tell: Tell) -> Iterator[None]:
+def errors_heard(tell: Tell) -> AbstractContextManager[None]:
     """Tell of each error of the engine in this block, when it is raised."""
-    if not _TOLD:
-        _ENGINE.append(put_engine(_engine_run_backward))
-    _TOLD.append(tell)
+    return _HEARD.block(tell)
+
+
+@contextmanager
+def _telling_engine() -> Iterator[None]:
+    def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the engine; the name is torch's, by which its frame is known as such."""
+        try:
+            return engine(t_outputs, *args, **kwargs)
+        except RuntimeError as error:
+            for tell in (*_HEARD.given,):
+                tell(error)
+            raise
+
+    engine = put_engine(_engine_run_backward)
     try:
         yield
     finally:
-        _TOLD.remove(tell)
-        if not _TOLD:
-            put_engine(_ENGINE.pop())
+        put_engine(engine)
 
 
-_ENGINE: list[Engine] = []  # what stood there before the first block
-_TOLD: list[Tell] = []
-
-
-def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call the engine; the name is torch's, by which its frame is known as such."""
-    try:
-        return _ENGINE[-1](t_outputs, *args, **kwargs)
-    except RuntimeError as error:
-        for tell in (*_TOLD,):
-            tell(error)
-        raise
+_HEARD = Shared[Tell](_telling_engine)
 
 
 def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
@@ -96,8 +93,7 @@ def _cut(log: Log, keys: tuple[int, ...]) -> Reason:
     """Return why no leaf leads to a root: of several cuts, the last one."""
     asked = Call(-1, None, True, False, (), (), None, (), keys, log.count)
     leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None][-LEAVES:]
-    near = tuple(log.events)[-NEAR:]
-    reasons = [reason_for(log, leaf, asked, near) for leaf in leaves]
+    reasons = [reason_for(log, leaf, asked) for leaf in leaves]
     cuts = [r for r in reasons if r.event is not None and r.cause not in NO_CUT]
     if cuts:
         return max(cuts, key=lambda r: r.event.index if r.event else -1)

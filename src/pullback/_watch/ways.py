@@ -32,12 +32,10 @@ class Reason(NamedTuple):
         return self.cause, self.event and self.event.site, *(e.site for e in self.left)
 
 
-def reason_for(
-    log: Log, leaf: Leaf, call: Call, events: Iterable[Event] | None = None
-) -> Reason:
-    """Follow a leaf through the log, or a part of it, to what a backward started from."""
+def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
+    """Follow a leaf through the log to what a backward started from."""
     way = Way(leaf)
-    for event in tuple(log.events) if events is None else events:
+    for event in tuple(log.events):
         if not leaf.first <= event.index < call.begun:
             continue
         if event.run == FORWARD:
