@@ -73,26 +73,24 @@ torch.equal(by_formula, weighted)
 # weights are fixed numbers here. :ref:`weights-from-the-model` is about weights that the
 # network computes.
 #
-# Here are the three pixels at the top, for all of which 3 has been measured. The third is
-# too high by 1, and its gradient is 2. Move the estimate of the pixel at the edge until its
-# gradient is 2 as well. How far off is it then?
+# Here are the three pixels at the bottom. Move the estimate of the last one, which nobody
+# has measured. What becomes of its gradient? Then give this pixel the weight 1.
+# Which distance would its gradient lead the network to?
 
 
-def top_losses(estimate):
-    return (estimate - measured[0]) ** 2
+def bottom_losses(estimate):
+    return (estimate - measured[1]) ** 2
 
 
-estimates = ["estimate 1", "estimate 2", "estimate 3"]
-top = estimate.detach()[0]
-pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
+of_pixel = {"rows": ["loss 1", "loss 2", "loss 3"], "columns": ["at 1", "at 2", "at 3"]}
+pullback.live(bottom_losses, estimate.detach()[1], weight[1], **of_pixel)
 
 # %%
-# .. dropdown:: How far off
+# .. dropdown:: What the weight does
 #
-#    By a third, at an estimate of about 3.33. The weight multiplies the slope of the loss.
-#    So with a weight of 3, an error of one third has the same gradient as an error of 1
-#    with a weight of 1. A larger weight does not say how far off a pixel is. It says how
-#    much its error is to matter.
+#    With the weight 0, its gradient stays at 0, however large its loss becomes. With the
+#    weight 1 it is twice the estimate, and vanishes only where the estimate is 0. So the
+#    network would learn the placeholder: that what nobody has measured is 0 meters away.
 #
 # The v that you have not chosen
 # ------------------------------
@@ -184,31 +182,6 @@ v
 # ``losses.max().backward()``              1 at the largest, 0 elsewhere; a tie shares the 1
 # =======================================  ================================================
 #
-# .. dropdown:: Three walks, and no ``retain_graph``?
-#
-#    The walk for the first mean starts at this mean and ends at ``losses``, where we asked
-#    for the gradient. So it uses only the operations that lie between the two. The second
-#    mean and the largest loss were made by operations of their own, and no operation was
-#    walked through twice.
-#
-# .. dropdown:: And when the network answers yes or no?
-#
-#    Suppose that a network says for each pixel whether it shows a road. Its output at a
-#    pixel is a *logit*, positive for yes and negative for no.
-#    ``binary_cross_entropy_with_logits`` with ``reduction="none"`` returns one loss for
-#    each pixel, and you can weight these losses as on this page.
-#
-#    The gradient that arrives at a logit is its weight times a difference: the probability
-#    of "yes" minus the target. The logit 2, for example, is a probability of 0.88. If the
-#    target is 1 and the weight 1, the gradient is −0.12. The more certain the right answer
-#    is, the closer this difference comes to 0.
-#
-# .. dropdown:: Why not mark the missing measurements with NaN?
-#
-#    Because 0 times NaN is NaN, so with a loss like ours a weight of 0 could not remove it.
-#    Neither can it remove an infinite gradient (:ref:`masked-nan`). Use a finite number
-#    that the loss accepts, as we did with the 0 at the last pixel.
-#
 # .. admonition:: Remember
 #
 #    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
@@ -247,6 +220,32 @@ six.grad
 #    count the same, divide once: the sum of all measured losses by their number, here six.
 #    Then ``v`` is 1/6 everywhere.
 #
+# .. dropdown:: Why not mark the missing measurements with NaN?
+#
+#    *NaN*, "not a number", is what a computer writes where a number is missing. But 0 times
+#    NaN is NaN, so with a loss like ours a weight of 0 could not remove it. Neither can it
+#    remove an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
+#    accepts, as we did with the 0 at the last pixel.
+#
+# .. dropdown:: And when the network answers yes or no?
+#
+#    Suppose that a network says for each pixel whether it shows a road. Its output at a
+#    pixel is a *logit*, positive for yes and negative for no.
+#    ``binary_cross_entropy_with_logits`` with ``reduction="none"`` returns one loss for
+#    each pixel, and you can weight these losses as on this page.
+#
+#    The gradient that arrives at a logit is its weight times a difference: the probability
+#    of "yes" minus the target. The logit 2, for example, is a probability of 0.88. If the
+#    target is 1 and the weight 1, the gradient is −0.12. The more certain the right answer
+#    is, the closer this difference comes to 0.
+#
+# .. dropdown:: Three walks, and no ``retain_graph``?
+#
+#    The walk for the first mean starts at this mean and ends at ``losses``, where we asked
+#    for the gradient. So it uses only the operations that lie between the two. The second
+#    mean and the largest loss were made by operations of their own, and no operation was
+#    walked through twice.
+#
 # .. dropdown:: How we checked this page
 #
 #    The weighted gradient is compared with the formula for this loss, written out, and each
@@ -255,9 +254,11 @@ six.grad
 exact = 2 * (estimate - measured).detach()
 torch.testing.assert_close(plain, exact)
 torch.testing.assert_close(weighted, weight * exact)
-a_third_off = torch.tensor([2.0, 3 + 1 / 3, 4.0], requires_grad=True)
-top_losses(a_third_off).backward(weight[0])
-torch.testing.assert_close(a_third_off.grad[1:], torch.full((2,), 2.0))
+for last in (0.0, 9.0, 20.0):
+    for price in (0.0, 1.0):
+        moved = torch.tensor([2.0, 2.0, last], requires_grad=True)
+        bottom_losses(moved).backward(torch.tensor([1.0, 3.0, price]))
+        assert moved.grad[2] == price * 2 * last
 tied = torch.tensor([1.0, 5.0, 5.0], requires_grad=True)
 tied.max().backward()
 assert tied.grad.tolist() == [0, 0.5, 0.5]

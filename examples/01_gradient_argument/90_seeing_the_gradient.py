@@ -89,24 +89,6 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 # Such a picture is called a *gradient field*. For the pixels of an image it is a *saliency
 # map* (:ref:`saliency`).
 #
-# .. dropdown:: And with a single layer?
-#
-#    Here is a network that has not been trained and has one layer: each input gets a
-#    weight, a bias is added, and the sigmoid turns the sum into a number between 0 and 1.
-#    All arrows point in the same direction. The way of ``backward`` says why. It starts
-#    with a 1 at the output, and the sigmoid multiplies it by its slope. This is
-#    :math:`y\,(1-y)`, large where the output is near one half, and it sets the length of
-#    the arrow. Then the layer multiplies what is left by its two weights, which are the
-#    same at every point.
-
-torch.manual_seed(1)  # so that you see the same weights
-layer = torch.nn.Linear(2, 1)
-single = torch.sigmoid(layer(points))
-(one_layer,) = torch.autograd.grad(single, points, torch.ones_like(single))
-ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
-names = ax.set(xlabel="temperature", ylabel="humidity")
-
-# %%
 # The way up
 # ----------
 #
@@ -116,18 +98,21 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 # and one for the humidity, and nobody has looked for the best direction. Why should the
 # output grow fastest along the arrow? Let us try it.
 #
-# We go to the point with the longest arrow, and from there take eight steps of the same
-# length, in eight directions: along the arrow, turned from it by 45 degrees, by 90 degrees,
-# and so on. In the code, ``norm`` is the length of an arrow, the root of the sum of its
-# squares, and each step is made of a part ``along`` the arrow and a part ``across`` it. A
-# step that is turned by 90 degrees has only the second part, and at 45 degrees the two are
-# equal. In general they are the cosine and the sine of the angle:
+# We go to the point with the longest arrow. In the code, ``norm`` is the length of an
+# arrow, the root of the sum of its squares:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
-angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
-steps = [0.01 * (angle.cos() * along + angle.sin() * across) for angle in angles]
+
+# %%
+# From there we take eight steps of the same length, in eight directions: along the arrow,
+# turned from it by 45 degrees, by 90 degrees, and so on. Each is made of so many parts
+# ``along`` the arrow and so many ``across`` it:
+
+parts = [(1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1)]
+turned = [a * along + b * across for a, b in parts]
+steps = [0.01 * way / way.norm() for way in turned]  # all of the length 0.01
 with torch.no_grad():
     gains = torch.cat([network(points[here] + step) - y[here] for step in steps])
 
@@ -138,7 +123,10 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
 # output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
 #
-# Why is that so? A small step changes the temperature a little and the humidity a little.
+# Why no better direction exists
+# ------------------------------
+#
+# A small step changes the temperature a little and the humidity a little.
 # The output gains the first change times the first rate, and the second change times the
 # second rate, and the two gains add up. Take an arrow :math:`(3, 4)`, and three steps of
 # the length 0.01:
@@ -234,6 +222,24 @@ pullback.live(
 #    output falls fastest. In short, ``v`` says whose growth the arrows show: that of the
 #    output, of ten times the output, or of minus the output.
 #
+# .. dropdown:: And with a single layer?
+#
+#    Here is a network that has not been trained and has one layer: each input gets a
+#    weight, a bias is added, and the sigmoid turns the sum into a number between 0 and 1.
+#    All arrows point in the same direction. The way of ``backward`` says why. It starts
+#    with a 1 at the output, and the sigmoid multiplies it by its slope. This is
+#    :math:`y\,(1-y)`, large where the output is near one half, and it sets the length of
+#    the arrow. Then the layer multiplies what is left by its two weights, which are the
+#    same at every point.
+
+torch.manual_seed(1)  # so that you see the same weights
+layer = torch.nn.Linear(2, 1)
+single = torch.sigmoid(layer(points))
+(one_layer,) = torch.autograd.grad(single, points, torch.ones_like(single))
+ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
+names = ax.set(xlabel="temperature", ylabel="humidity")
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The arrows of both networks are compared with small steps in both directions, and the
@@ -259,6 +265,10 @@ with torch.no_grad():
     falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
 assert points[falls].tolist() == [[0, 0]]
 network.double()
+angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
+for angle, step in zip(angles, steps, strict=True):
+    torch.testing.assert_close(step @ along, 0.01 * angle.cos(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(step @ across, 0.01 * angle.sin(), rtol=0, atol=1e-6)
 assert gains.argmax() == 0
 assert gains.argmin() == 4
 by_numbers = torch.tensor([[0.006, 0.008], [-0.008, 0.006], [0.01, 0.0]])

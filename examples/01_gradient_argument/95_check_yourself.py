@@ -203,9 +203,9 @@ padded
 #    received = ask_the_other_machine(prediction.detach())
 #    prediction.backward(received)
 #
-# Later the other machine gets a copy of the network's weights, and adds a penalty to the
-# loss: 0.01 times the sum of the squares of these weights. The three lines above have not
-# been changed. Is something missing in them?
+# Later the loss is changed. It gets a penalty, 0.01 times the sum of the squares of the
+# network's weights. The other machine has a copy of these weights and computes the new
+# loss. The three lines above have not been changed. Is something missing in them?
 #
 # .. dropdown:: Answer
 #

@@ -5,13 +5,9 @@ Tensors in, tensors out
 =======================
 
 You want to see which pixels of your images move the scores of a network. You ask for the
-:term:`Jacobian` on a batch of images, and PyTorch returns a tensor with six dimensions: two
-for the scores (image and class), and four for the images (image, color, row and column).
-That is the rule of this page: **The shape of the Jacobian is the shape of y, followed by
-the shape of x.** With it you find every rate. Without it you may read the rate of another
-pixel, or write ``v @ J`` and get wrong numbers, and no error tells you. At the end such
-rates show a grid that is neither in the photo nor in the result, and we find out where it
-comes from.
+:term:`Jacobian` on a batch of images, and PyTorch returns a tensor with six dimensions.
+Which of its numbers is the rate of which pixel? One rule tells you: **The shape of the
+Jacobian is the shape of y, followed by the shape of x.**
 """
 
 # %%
@@ -117,20 +113,25 @@ x.grad
 #
 # This is ``x.grad[1, 2]``.
 #
-# If you have ``J`` already, ``torch.tensordot(v, J, dims=2)`` does the same with it. It
-# goes through the two indices of ``v`` and the first two of ``J`` together, multiplies each
-# price by the gradient of its output, and adds up.
+# If you have ``J`` already, ``torch.tensordot(v, J, dims=2)`` does this for every stove: it
+# multiplies each price in ``v`` by the gradient of that output in ``J``, and adds up.
 #
-# For a table, ``v @ J`` did this. Here it does something else, and it raises no error. Of a
-# tensor with more than two dimensions, ``@`` makes a stack of tables: the *last* two
-# indices are the row and the column of a table, and it multiplies ``v`` by each table in
-# the stack. In ``J`` the last two indices are the input's room and stove. So ``@`` pairs
-# the two prices in a row of ``v``, for heat and fuel, with the input's two *rooms*. The
-# first number of the result, for example, is :math:`10\cdot1-1\cdot0.5=9.5`. Here 10 is the
-# price of the heat, and 1 is the rate of a stove in the first room. But −1 is the price of
-# the *fuel*, and 0.5 is the rate at which a stove in the second room changes the *heat*. No
-# question has this answer. That there are as many measurements as rooms is chance, and only
-# the shape shows that the result is wrong:
+# And ``v @ J``, which did this for a table? It runs, and its result is wrong. Look at its
+# first number:
+#
+# .. math::
+#
+#    10\cdot1+(-1)\cdot0.5=9.5
+#
+# Here 10 is the price of the heat, and it has met a rate of the heat, which is right. But
+# −1 is the price of the *fuel*, and 0.5 is no rate of the fuel. It is the rate at which a
+# stove in the second room warms the first. A price of the fuel has met a rate of the heat.
+#
+# How does this come about? ``@`` looks at the *last two* indices of ``J`` only. It takes
+# them for the rows and the columns of a table. But they are the input's room and stove. So
+# the two prices of a room, for heat and for fuel, meet the two *rooms*. There is no error,
+# because there happen to be as many measurements as rooms. Only the shape shows that
+# something is wrong:
 
 wrong = v @ J
 print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
@@ -237,19 +238,10 @@ ax = pullback.plot.heatmap(
 # there the grid is gone. So if a map of the pixels that move a score shows a grid, look at
 # the network's windows before you look for it in the photo.
 #
-# We built the Jacobian only to read it. For a real photo of 1500 by 2000 pixels, three
-# million numbers, it would fill nearly 9 terabytes in float32. ``backward`` does without
-# it, and what it returns is as large as the photo.
-#
-# .. dropdown:: Two words: dimension and vector
-#
-#    When a mathematician says that ``x`` has six *dimensions*, that means the six columns
-#    of our table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
-#    called a *vector*, although here it is a matrix. Flattened, it is a vector.
-#
-#    At the other end, a single number has an empty shape, ``()``, and adds nothing to the
-#    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
-#    Jacobian of shape ``() + x.shape``.
+# We built the Jacobian only to read it. A real photo may have 1500 by 2000 pixels, which is
+# 3 million numbers. The small image has about 750,000. Multiply the two, and 4 bytes for
+# each rate make nearly 9 terabytes. ``backward`` does without the Jacobian, and what it
+# returns is as large as the photo.
 #
 # .. admonition:: Remember
 #
@@ -285,6 +277,16 @@ ax = pullback.plot.heatmap(
 torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 
 # %%
+# .. dropdown:: Two words: dimension and vector
+#
+#    When a mathematician says that ``x`` has six *dimensions*, that means the six columns
+#    of our table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
+#    called a *vector*, although here it is a matrix. Flattened, it is a vector.
+#
+#    At the other end, a single number has an empty shape, ``()``, and adds nothing to the
+#    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
+#    Jacobian of shape ``() + x.shape``.
+#
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
@@ -313,6 +315,7 @@ assert torch.equal(16 * even[2:-2, 2:-2], torch.full((4, 6), 4.0))  # no grid
 assert torch.equal(16 * even[0], torch.tensor([1.0, 1, 2, 2, 2, 2, 2, 2, 1, 1]))
 height, width = shrink(torch.empty(1500, 2000, device="meta")).shape
 assert 1500 * 2000 == 3_000_000
+assert 745_000 < height * width < 755_000
 assert 8.9e12 < 4 * height * width * 3_000_000 < 9e12
 
 point, h = x.detach().double(), 1e-6

@@ -7,9 +7,10 @@ The whole Jacobian in one call
 A heating system has three dials, and it warms 5000 rooms. Some rooms are too cold, and
 others are too warm. Before you turn anything, you want to know what each dial does to each
 room. That is the whole :term:`Jacobian`, with a row for each room and a column for each
-dial. PyTorch can compute it in two ways. For this heating, one of them takes far more work
-than the other. Which one should you choose? You can find out without PyTorch, at the
-dials, with a thermometer in each room.
+dial. So far we have called ``torch.autograd.functional.jacobian`` for a table, and have not
+asked how it works. There are two ways to compute a table, and PyTorch has a call for each.
+For this heating, one of them takes far more work than the other. Which one should you
+choose? You can find out without PyTorch, at the dials, with a thermometer in each room.
 """
 
 # %%
@@ -58,12 +59,13 @@ print("entries found:  ", by_turning.numel())
 # A push for each column
 # ----------------------
 #
-# PyTorch can do the same, with exact rates in the place of small turns. It starts with a
-# change ``u`` of the dials, such as ``[1, 0, 0]`` for the first dial alone. Then it goes
-# forward through the function, from the dials to the rooms, and computes for each number on
-# the way how fast it changes. This direction is called :term:`forward mode`. We call one
-# such walk a **push**. It brings ``J @ u``, the :term:`Jacobian-vector product`, and with a
-# single 1 in ``u`` this is a column. The next page does a push by hand.
+# PyTorch can do the same without turning anything. It starts with a change ``u`` of the
+# dials, such as ``[1, 0, 0]`` for the first dial alone. Then it goes forward through the
+# function, from the dials to the rooms, and computes for each number on the way how fast it
+# changes. What arrives are the rates themselves, without the small error of a turn. This
+# direction is called :term:`forward mode`. We call one such walk a **push**. It brings ``J
+# @ u``, the :term:`Jacobian-vector product`, and with a single 1 in ``u`` this is a column.
+# The next page does a push by hand.
 #
 # What does a push cost? It runs the function once, with a rate beside each number. For most
 # functions this is a small multiple of the work of running the function alone.
@@ -136,8 +138,8 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 # ------------------------------
 #
 # ``jacrev`` is the second of the two calls. It takes a pull for each row, as our loop
-# did. Its *rev* stands for :term:`reverse mode`, the direction from the outputs back to the
-# inputs:
+# did, and as ``torch.autograd.functional.jacobian`` does. Its *rev* stands for
+# :term:`reverse mode`, the direction from the outputs back to the inputs:
 
 from torch.func import jacrev
 
@@ -246,7 +248,7 @@ jacfwd(four)(torch.tensor([2.0, 3.0]))
 #    ==================================  ================================================
 #    the table of the second argument    ``jacrev(f, argnums=1)(a, x)``
 #    a hundred rows at a time            ``jacrev(f, chunk_size=100)(x)``
-#    the table from ``y``, without f     ``autograd.grad(y, x, V, is_grads_batched=True)``
+#    the table, if you have only ``y``   ``autograd.grad(y, x, V, is_grads_batched=True)``
 #    not to count rows and columns       ``pullback.jacobian(f, x)``
 #    ==================================  ================================================
 #

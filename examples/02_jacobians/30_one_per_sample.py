@@ -14,10 +14,11 @@ the whole batch.
 """
 
 # %%
-# Our samples are four houses, with three stoves each. ``X`` has a row for each house, and
-# ``house`` takes one of these rows to heat and fuel. ``jacrev(house)`` takes a row to the
-# Jacobian of that house. :term:`vmap` turns it into a function of the whole batch, which
-# works on all rows at the same time and puts the batch in front of its results:
+# Our samples are four houses, with three stoves each. We count them from 0, as Python
+# does, so they are houses 0, 1, 2 and 3. ``X`` has a row for each house, and ``house``
+# takes one of these rows to heat and fuel. ``jacrev(house)`` takes a row to the Jacobian of
+# that house. :term:`vmap` turns it into a function of the whole batch, which works on all
+# rows at the same time and puts the batch in front of its results:
 
 import torch
 from torch.func import jacrev, vmap
@@ -34,17 +35,17 @@ tables[3]
 
 # %%
 # The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
-# The last house has its third stove at 5, so the last entry of its table is 10.
+# House 3 has its third stove at 5, so the last entry of its table is 10.
 #
 # A step for every house
 # ----------------------
 #
 # :ref:`hitting-targets` finds such a step for one house, with ``pinv``, a table that leads
 # back from changes of the outputs to the shortest step. ``pinv`` takes the four tables at
-# once, and returns a table of shape ``(3, 2)`` for each house. ``@`` takes the last two
-# dimensions for a table, and the first for the house, which is what we mean here. So it
-# multiplies the table of each house by what is missing, and each house gets a step of three
-# numbers:
+# once, and returns a tensor of shape ``(4, 3, 2)``, four such tables in a stack. With a
+# stack, ``@`` multiplies each table separately. In :ref:`tensors-in-tensors-out` this was a
+# trap, but here we want it: the table of each house meets what is missing, and each house
+# gets a step of three numbers:
 
 missing = torch.tensor([0.0, -1.0])  # heat, fuel
 steps = torch.linalg.pinv(tables) @ missing
@@ -62,8 +63,8 @@ steps.shape
 #          at a lower price.
 #
 #    Each step should save one unit of fuel. But a table is right only near its own place,
-#    so every house misses this target by a little. Here are the stoves of the four houses
-#    again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]`` and ``[1, 1, 5]``. Which house stays
+#    so every house misses this target by a little. Here are the stoves of the houses
+#    0 to 3 again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]``, ``[1, 1, 5]``. Which stays
 #    farthest above its target?
 
 before, after = vmap(house)(X), vmap(house)(X + steps)
@@ -71,11 +72,10 @@ print("heat gained:", (after - before)[:, 0].round(decimals=4) + 0.0)
 print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 
 # %%
-# It is the second house, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them
-# can take over from another at a much lower price, and it needs the longest step of the
-# four. By how much a house misses its target depends on the length of its step alone. A
-# stove that
-# goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
+# It is house 1, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them can take
+# over from another at a much lower price, and it needs the longest step of the four. By how
+# much a house misses its target depends on the length of its step alone. A stove that goes
+# from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
 # :math:`2xs`, and not the :math:`s^2`. Added up over the stoves, the :math:`s^2` are the
 # squared length of the step. All four houses are as warm as they were.
 
@@ -98,7 +98,7 @@ full.shape
 # %%
 # The shape is that of the result, house and measurement, followed by that of ``X``, house
 # and stove. Counting from 0, ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to
-# the last stove of house 3. It is 0, because one house has nothing to do with another.
+# the third stove of house 3. It is 0, because one house has nothing to do with another.
 # Most of the entries are like this one:
 
 print("entries:", full.numel(), " not zero:", full.count_nonzero().item())
@@ -151,10 +151,10 @@ print("pulls:", len(found))
 print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 
 # %%
-# Two. In the first pull every house has the price 1 for its heat, and in the second every
-# house has it for its fuel. The houses do not mix, so no house sees the prices of another.
-# ``vmap(jacrev(house))`` takes the same two pulls as
-# we did. There is one for each output of a sample, however many samples there are.
+# Two. In the first pull every house has the price 1 for its heat, and in the second
+# every house has it for its fuel. The houses do not mix, so no house sees the prices of
+# another. ``vmap(jacrev(house))`` takes the same two pulls as we did. There is one for each
+# output of a sample, however many samples there are.
 #
 # Rows of two houses at once
 # --------------------------
@@ -190,38 +190,15 @@ by_package = pullback.jacobian(street, X, batched=True)
 print(torch.equal(by_sums, tables), torch.equal(by_package, tables))
 
 # %%
-# .. dropdown:: If one sample looks at another
+# The sums are right only if each sample is treated by itself. If one looks at another, they
+# are wrong and no error is raised (see the box at the end of the page).
 #
-#    The sums are right only if each sample is treated by itself. If the output of one
-#    sample depends on the others, as in a share of a total or after BatchNorm in training,
-#    the sum adds up what a sample does to all of them (:ref:`when-ones-mislead`). Below,
-#    the sums say that the stoves of house 0 do nothing to its share of the heat, and in
-#    truth they do. ``pullback.jacobian`` with ``batched=True`` tests for it at this ``X``,
-#    and raises an error if it finds any.
-
-
-def shares(X):
-    Y = street(X)
-    return Y / Y.sum(0)
-
-
-(by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
-own = jacrev(shares)(X)[0, 0, 0]  # of house 0, by its own three stoves
-print(f"by the sum: {by_sum[0].abs().max():.4f}, in truth: {own.abs().max():.4f}")
-try:
-    pullback.jacobian(shares, X, batched=True)
-except ValueError as error:
-    print(str(error).split(":")[0])
-
-# %%
 # A network of your own
 # ---------------------
 #
-# A network can stand in the place of ``house``, if its layers take a sample without a
-# batch: ``vmap`` hands it one sample of shape ``(3,)``, which linear layers take. Each
-# table then says how the prediction for *this* sample reacts to its inputs: which pixels of
-# an image move which score, or which stove moves the predicted fuel of a house. Suppose
-# that you read in such a table how far to turn a stove down. Can you trust it?
+# Can you trust the table of a network? Suppose that a network has learned to predict heat
+# and fuel of a house, and predicts them well. You take its table, and read in it how far to
+# turn a stove down to save a unit of fuel. Will the house save it?
 #
 # .. dropdown:: The network, and how it was trained
 #
@@ -239,7 +216,7 @@ for _ in range(300):
     optimizer.step()
 
 # %%
-# Here is the last house, as the network sees it and as it is:
+# Here is house 3, as the network sees it and as it is:
 
 with torch.no_grad():
     print("fuel:", network(X)[3, 1].round(decimals=1), " true:", house(X[3])[1])
@@ -261,7 +238,7 @@ with torch.no_grad():
 #    - It is a little too small
 #    - It is half of what it should be
 
-of_network = vmap(jacrev(network))(X)
+of_network = vmap(jacrev(network))(X)  # the network in the place of the house
 print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 
 # %%
@@ -272,27 +249,6 @@ print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 # with the true ones for a few samples, if you can, for example by moving an input a little
 # in the real house.
 #
-# .. dropdown:: If ``vmap`` refuses your function
-#
-#    With ``vmap`` the function runs only once, for all samples together. An ``if`` has to
-#    go one way, and the samples may need different ones. So an ``if`` that looks at a value
-#    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
-#    place of the ``if``, it works. A layer that wants a batch, such as ``Flatten()``, or
-#    BatchNorm in ``eval()``, gets one with ``lambda x: network(x[None])[0]`` in the place
-#    of ``network``. Not every such layer is refused, so compare the shape, and one sample.
-#    :ref:`answers-vmap` has the other cases, such as Dropout in training.
-
-
-def decides(x):
-    return x**2 if x.sum() > 5 else x
-
-
-try:
-    vmap(jacrev(decides))(X)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
-
-# %%
 # .. admonition:: Remember
 #
 #    - Take ``B`` samples with ``m`` outputs and ``n`` inputs each. If each sample is
@@ -327,6 +283,52 @@ except RuntimeError as error:
 
 fuel_of_each = vmap(torch.func.grad(lambda x: house(x)[1]))(X)
 fuel_of_each.shape
+
+# %%
+# .. dropdown:: If one sample looks at another
+#
+#    The sums are right only if each sample is treated by itself. If the output of one
+#    sample depends on the others, as in a share of a total or after BatchNorm in training,
+#    the sum adds up what a sample does to all of them (:ref:`when-ones-mislead`). Below,
+#    the sums say that the stoves of house 0 do nothing to its share of the heat, and in
+#    truth they do. ``pullback.jacobian`` with ``batched=True`` tests for it at this ``X``,
+#    and raises an error if it finds any.
+
+
+def shares(X):
+    Y = street(X)
+    return Y / Y.sum(0)
+
+
+(by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
+own = jacrev(shares)(X)[0, 0, 0]  # of house 0, by its own three stoves
+print(f"by the sum: {by_sum[0].abs().max():.4f}, in truth: {own.abs().max():.4f}")
+try:
+    pullback.jacobian(shares, X, batched=True)
+except ValueError as error:
+    print(str(error).split(":")[0])
+
+# %%
+# .. dropdown:: If ``vmap`` refuses your function
+#
+#    With ``vmap`` the function runs only once, for all samples together. An ``if`` has to
+#    go one way, and the samples may need different ones. So an ``if`` that looks at a value
+#    raises the error that you see below. With ``torch.where(x.sum() > 5, x**2, x)`` in the
+#    place of the ``if``, it works. Linear layers take a single sample, of shape ``(3,)``. A
+#    layer that wants a batch, such as ``Flatten()``, or BatchNorm in ``eval()``, gets one
+#    with ``lambda x: network(x[None])[0]`` in the place of ``network``. Not every such
+#    layer is refused, so compare the shape, and one sample. :ref:`answers-vmap` has the
+#    other cases, such as Dropout in training.
+
+
+def decides(x):
+    return x**2 if x.sum() > 5 else x
+
+
+try:
+    vmap(jacrev(decides))(X)
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
 
 # %%
 # .. dropdown:: How we checked this page

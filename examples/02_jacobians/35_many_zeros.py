@@ -84,8 +84,8 @@ both
 
 import pullback
 
-long_plan = pullback.sparsity(corridor, torch.ones(1000), mode="forward")
-print("pushes:", long_plan.n_colors)
+for_long = pullback.sparsity(corridor, torch.ones(1000), mode="forward")
+print("pushes:", for_long.n_colors)  # columns that share a push are called a color
 
 # %%
 # Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
@@ -96,8 +96,8 @@ print("pushes:", long_plan.n_colors)
 # in its three colors, and beside it what the three pushes bring. A push adds up the two
 # columns of its color, and no two of their filled places land on each other:
 
-plan = pullback.sparsity(corridor, T, mode="forward")
-pullback.draw.compression(plan)
+found = pullback.sparsity(corridor, T, mode="forward")
+pullback.draw.compression(found)
 
 # %%
 # We can do this by hand. Rooms have the same color if their numbers leave the same
@@ -227,47 +227,17 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # How do you find the pattern of a function of your own? ``pullback.sparsity`` goes through
 # the operations of the function, and notes for every number from which inputs it has been
 # computed. The values of ``T`` play no part in this. So it finds all 16 filled places even
-# when it is shown ``T = 0``, and its plan can be used at any ``T``, as long as the
-# function treats every ``T`` in the same way. The result is a *sparse* tensor, which stores
-# the filled places and leaves out the rest. For ten thousand rooms that is about 30,000
+# when it is shown ``T = 0``, and what it returns, the pattern with its colors, can be used
+# at any ``T``, as long as the function treats every ``T`` in the same way. Its method
+# ``jacobian`` takes the pushes, and returns a *sparse* tensor, which stores the filled
+# places and leaves out the rest. For ten thousand rooms that is about 30,000
 # numbers, with their places, instead of 100 million.
 
-plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
-print("colors:", plan.n_colors)
-sparse = plan.jacobian(corridor, T)
+found = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
+print("colors:", found.n_colors)
+sparse = found.jacobian(corridor, T)
 print("filled places:", sparse.values().numel())
 torch.equal(sparse.to_dense(), J)
-
-# %%
-# .. dropdown:: When may a plan be used at another ``T``?
-#
-#    If the function decides nothing by the values of ``T``: not with ``if``, not with
-#    ``.item()``, and not with an index such as ``T[T.argmax()]``. A function may also
-#    multiply ``T`` by a matrix of its own. Where this matrix has zeros, the pattern has
-#    them, too. So if you change the matrix, and put other numbers where it had zeros, ask
-#    for a new plan.
-#
-# .. dropdown:: Colors for a pattern of your own
-#
-#    Other functions have their zeros elsewhere. Write down the pattern, a table that is
-#    ``True`` wherever a place is filled. Then go through the columns from left to right,
-#    and give each column the first color that is not yet used by a column it meets. This
-#    may take more colors than necessary, but the numbers can always be told apart. For
-#    the corridor it finds our three:
-
-
-def colors(pattern):
-    shared = pattern.T.float() @ pattern.float()  # in how many rows do j and k meet?
-    meet = (shared > 0).tolist()
-    found = []
-    for j in range(len(meet)):
-        taken = {found[k] for k in range(j) if meet[j][k]}
-        found.append(min(set(range(j + 1)) - taken))
-    return torch.tensor(found)
-
-
-pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off the diagonal
-colors(pattern)
 
 # %%
 # Below are the six rooms, and ``u`` pushes rooms 2 and 5, of one color, together. Which
@@ -323,9 +293,40 @@ def around(T):
     return T.roll(1) + 2 * T.roll(-1) - T**2
 
 
-plan_of_ring = pullback.sparsity(around, torch.ones(7), mode="forward")
-print("colors:", plan_of_ring.n_colors)
-pullback.draw.compression(plan_of_ring)
+of_ring = pullback.sparsity(around, torch.ones(7), mode="forward")
+print("colors:", of_ring.n_colors)
+pullback.draw.compression(of_ring)
+
+# %%
+# .. dropdown:: When may a pattern be used at another ``T``?
+#
+#    If the function decides nothing by the values of ``T``: not with ``if``, not with
+#    ``.item()``, and not with an index such as ``T[T.argmax()]``. A function may also
+#    multiply ``T`` by a matrix of its own. Where this matrix has zeros, the pattern has
+#    them, too. So if you change the matrix, and put other numbers where it had zeros, ask
+#    for a new pattern.
+#
+# .. dropdown:: Colors for a pattern of your own
+#
+#    Other functions have their zeros elsewhere. Write down the pattern, a table that is
+#    ``True`` wherever a place is filled. Then go through the columns from left to right,
+#    and give each column the first color that is not yet used by a column it meets. This
+#    may take more colors than necessary, but the numbers can always be told apart. For
+#    the corridor it finds our three:
+
+
+def colors(pattern):
+    shared = pattern.T.float() @ pattern.float()  # in how many rows do j and k meet?
+    meet = (shared > 0).tolist()
+    found = []
+    for j in range(len(meet)):
+        taken = {found[k] for k in range(j) if meet[j][k]}
+        found.append(min(set(range(j + 1)) - taken))
+    return torch.tensor(found)
+
+
+pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off the diagonal
+colors(pattern)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -376,7 +377,7 @@ for many in (2, 3):
     ]
     entries = torch.stack(pushes)[groups[j], i]
     assert torch.allclose(entries, dense[i, j]) == (many == 3)
-assert plan.n_colors == 3
+assert found.n_colors == 3
 torch.testing.assert_close(sparse.to_dense(), J)
 
 
@@ -395,8 +396,8 @@ def enough(number, n):
     return any(all(c[i] != c[j] for i, j in near) for c in choices)
 
 
-pattern_of_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
-assert colors(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
+pattern_of_the_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
+assert colors(pattern_of_the_ring).max() + 1 == 4 == of_ring.n_colors
 assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
 
 guesses = {  # wrong ones, of which the boxes above say what they are
@@ -410,14 +411,14 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "pairs": len(at_rest) // 2,
     "columns": len(at_rest),
     "two": len(two.unique()),
-    "in a push": len(at_rest) // long_plan.n_colors,
+    "in a push": len(at_rest) // for_long.n_colors,
     "one for each room": len(T),
     "left": J[1, 0],
     "right": J[1, 2],
     "own": J[1, 1],
     "whole row": J[1].sum(),
-    "corridor": plan.n_colors,
-    "every room": len(pattern_of_ring),
+    "corridor": found.n_colors,
+    "every room": len(pattern_of_the_ring),
     "what goes in": (torch.arange(6) % 3 == 0).float(),
     "third place": J[3, 3],
     "the room itself": J[4, 4],

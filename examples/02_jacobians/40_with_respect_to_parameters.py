@@ -4,11 +4,11 @@ r"""
 The Jacobian with respect to the parameters of a network
 ========================================================
 
-One fact is wrong, and nobody wants to train the model again. People have this wish with
-large language models. On this page a small network has it: it predicts heat and fuel of our
-house. Tonight the stoves will stand at 1, 2 and 3, and for this setting it predicts 1.4
-units of fuel too little, twice its average error. You want to correct this one prediction,
-keep that of the heat, and do little harm at other settings.
+A large language model has learned one fact wrong, and nobody wants to train it again. Can
+one repair a single answer and leave the others alone? We try it on a small network, which
+predicts heat and fuel of our house. Tonight the stoves will stand at 1, 2 and 3, and for
+this setting it predicts 1.4 units of fuel too little, twice its average error. You want to
+correct this one prediction, keep that of the heat, and do little harm at other settings.
 
 We try three repairs. The last one asks, for each weight, how fast it moves each prediction.
 These rates are the :term:`Jacobian` with respect to the parameters. It has a row for each
@@ -134,37 +134,15 @@ for unit in range(3):
 # is multiplied by a setting, and the stoves stand at 1, 2 and 3. So the second rate in a
 # list is twice the first, and the third is three times the first, up to rounding.
 #
-# .. dropdown:: The block of a single layer, with a pencil
-#
-#    A linear layer with two outputs computes ``weight @ x``, if we leave out the bias. With
-#    :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
-#
-#    .. math::
-#
-#       y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3.
-#
-#    How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of
-#    the first stove, so its rate is 1. The other two weights of this row have the rates 2
-#    and 3. The first row of the weight does not occur, and its rates are 0.
-
-
-def one_layer(weight):
-    return weight @ x
-
-
-of_weight = jacrev(one_layer)(torch.ones(2, 3))
-of_weight[1]
-
-# %%
 # Training a little longer
 # ------------------------
 #
 # The second repair is to train these nine weights a little longer, on tonight's setting
-# alone. The loss is the square of what the heat misses its target by, plus that of the
-# fuel. For the fuel the target is 14. For the heat it is what the network says now, because
-# we want it to stay. So in the beginning all of the loss comes from the fuel, and the first
-# step moves each weight along its rate for the fuel, up where this rate is positive and
-# down where it is negative.
+# alone. There are two targets. For the fuel it is 14. For the heat it is 5.95, which is
+# what the network says now, because we want it to stay there. The loss is the square of
+# what the heat misses its target by, plus that of the fuel. So in the beginning all of the
+# loss comes from the fuel, and the first step moves each weight along its rate for the
+# fuel, up where this rate is positive and down where it is negative.
 #
 # .. predict::
 #    :expects: choice
@@ -200,7 +178,7 @@ def trained(steps, rate):
     return changed_by(step)
 
 
-ten = trained(10, rate=0.003)
+ten = trained(10, rate=0.003)  # chosen so that ten steps nearly arrive
 report(before=weights, training=ten)
 
 # %%
@@ -259,12 +237,20 @@ print("step for the first stove:", step[:, 0].round(decimals=3))
 #   little, and this takes away the heat that the others have brought.
 #
 # The picture shows how the three units work together. The three weights of a unit move in
-# the proportion 1 : 2 : 3, so one number for each unit says it all, how far its first
-# weight moves. (When the first weight of unit 2 moves by 1, the other two move by 2 and 3.
-# Each is multiplied by its own rate, so the heat moves by
-# :math:`1\cdot0.62+2\cdot1.25+3\cdot1.87`, about 8.7.) These three numbers are ``u``,
-# rounded, and *J u* is what they do to heat and fuel together. Now leave unit 2 as it is:
-# set the last number of ``u`` to 0. Which prediction is spoiled, and in which direction?
+# the proportion 1 : 2 : 3, so one number for each unit says it all: how far its first
+# weight moves. These three numbers are ``u``, rounded, and *J u* is what they do to heat
+# and fuel together.
+#
+# What are the entries of the table there? Take unit 2 and the heat. When its first weight
+# moves by 1, the heat gains 0.62. The second weight moves by 2 then, at a rate of 1.25, and
+# the third by 3, at a rate of 1.87. Together that is
+#
+# .. math::
+#
+#    1\cdot0.62+2\cdot1.25+3\cdot1.87\approx8.7
+#
+# Now leave unit 2 as it is: set the last number of ``u`` to 0. Which prediction is spoiled,
+# and in which direction?
 
 import pullback
 
@@ -363,6 +349,65 @@ print("block:", short["2.bias"].tolist())
 # look for a misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores
 # unless you pass ``strict=True``.
 #
+# .. admonition:: Remember
+#
+#    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
+#      ``jacrev`` and ``vmap``. A function that ignores this argument has a Jacobian of
+#      zeros.
+#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
+#      output, then the place in the parameter.
+#    - The gradient of a loss is one row, and a step along it takes other outputs with it.
+#      The Jacobian has a row for each output, so you can move one and keep the other, if
+#      their rows are not nearly parallel: flatten the block, and ``pinv`` finds the
+#      shortest step that does both, as far as the table holds. It is not always the step
+#      that does the least harm elsewhere, so measure that.
+#
+# .. predict:: Try it
+#    :for: two rows of three
+#    :wrong: first on: This is the block with the first stove at 1.;
+#       second output: This is the block of the second output, which uses the second row of
+#          the weight.;
+#       both rows: The first output uses the first row of the weight only.;
+#       one row: This is its first row. The block looks like the weight, which has a second
+#          row.
+#
+#    A single linear layer computes ``weight @ x``, with a weight of shape ``(2, 3)``, at
+#    ``x = [0, 2, 3]``, where the first stove is off. Write down the block for the first
+#    output. Which of the six weights have no influence on any output now?
+#
+# .. dropdown:: Answer
+#
+#    The first output uses the first row of the weight only, and its rates are the
+#    settings. :math:`W_{00}` and :math:`W_{10}`, the first *column*, are multiplied by 0.
+#    As long as the first stove stays off, they have no influence.
+
+first_off = torch.tensor([0.0, 2.0, 3.0])
+off = jacrev(lambda weight: weight @ first_off)(torch.ones(2, 3))
+off[0]
+
+# %%
+# .. dropdown:: The block of a single layer, with a pencil
+#
+#    A linear layer with two outputs computes ``weight @ x``, if we leave out the bias. With
+#    :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
+#
+#    .. math::
+#
+#       y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3.
+#
+#    How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of
+#    the first stove, so its rate is 1. The other two weights of this row have the rates 2
+#    and 3. The first row of the weight does not occur, and its rates are 0.
+
+
+def one_layer(weight):
+    return weight @ x
+
+
+of_weight = jacrev(one_layer)(torch.ones(2, 3))
+of_weight[1]
+
+# %%
 # .. dropdown:: Is there a step that does even less harm?
 #
 #    Yes. The shortest step knows nothing about the other settings. But we have a hundred of
@@ -414,43 +459,6 @@ print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
 print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
-
-# %%
-# .. admonition:: Remember
-#
-#    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
-#      ``jacrev`` and ``vmap``. A function that ignores this argument has a Jacobian of
-#      zeros.
-#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
-#      output, then the place in the parameter.
-#    - The gradient of a loss is one row, and a step along it takes other outputs with it.
-#      The Jacobian has a row for each output, so you can move one and keep the other, if
-#      their rows are not nearly parallel: flatten the block, and ``pinv`` finds the
-#      shortest step that does both, as far as the table holds. It is not always the step
-#      that does the least harm elsewhere, so measure that.
-#
-# .. predict:: Try it
-#    :for: two rows of three
-#    :wrong: first on: This is the block with the first stove at 1.;
-#       second output: This is the block of the second output, which uses the second row of
-#          the weight.;
-#       both rows: The first output uses the first row of the weight only.;
-#       one row: This is its first row. The block looks like the weight, which has a second
-#          row.
-#
-#    A single linear layer computes ``weight @ x``, with a weight of shape ``(2, 3)``, at
-#    ``x = [0, 2, 3]``, where the first stove is off. Write down the block for the first
-#    output. Which of the six weights have no influence on any output now?
-#
-# .. dropdown:: Answer
-#
-#    The first output uses the first row of the weight only, and its rates are the
-#    settings. :math:`W_{00}` and :math:`W_{10}`, the first *column*, are multiplied by 0.
-#    As long as the first stove stays off, they have no influence.
-
-first_off = torch.tensor([0.0, 2.0, 3.0])
-off = jacrev(lambda weight: weight @ first_off)(torch.ones(2, 3))
-off[0]
 
 # %%
 # .. dropdown:: How we checked this page

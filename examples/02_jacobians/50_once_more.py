@@ -6,17 +6,9 @@ Once more: second derivatives
 
 You turn one stove of a house up and another one down, and the gradient says at what rate
 this saves fuel. How far can you go until the fuel rises again? The rate at the start does
-not tell. You have to know how the rate
-itself changes on the way, and this is the derivative of a *gradient*.
-
-Networks raise such a question, too. Where a network is steep, a small error in its input
-becomes a large error in its answer. To make it calmer, people add its slopes to the loss.
-Then training has to differentiate a gradient. One wrong word in that line changes what the
-network learns, and no error is raised.
-
-All second derivatives together are the :term:`Hessian`, the :term:`Jacobian` of the
-gradient. For a large network nobody can store it, but a product with it, ``H @ u``, is
-cheap. We begin with the house, and end with the network.
+not tell. You have to know how the rate itself changes on the way. This is the derivative of
+a *gradient*, and all of these derivatives together are the :term:`Hessian`, the
+:term:`Jacobian` of the gradient. At the end of the page a network is trained with one.
 """
 
 # %%
@@ -39,8 +31,9 @@ print("gradient:", plain)
 print("rate along u:", (plain @ u).item())
 
 # %%
-# The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
-# same pattern. Along the plan, fuel falls at a rate of 1.
+# The gradient for the first stove is twice its setting, plus the product of the other two,
+# :math:`2\cdot1+2\cdot3=8`. The others follow the same pattern. Along the plan, fuel falls
+# at a rate of 1.
 #
 # .. predict::
 #    :label: saved by a whole unit
@@ -105,17 +98,16 @@ H = torch.stack(rows)
 H
 
 # %%
-# Read it as a Jacobian whose outputs are rates. ``H[0, 0]`` says that the rate of the
-# first stove rises by 2 for each unit by which that stove itself is turned up. ``H[0, 1]``
-# says that the rate of the first stove rises by 3 for each unit of the *second* stove. The
-# rate of the first stove contains :math:`x_1x_2`, which grows by :math:`x_2`, or 3, for
-# each unit of the second.
+# Read it as a Jacobian whose outputs are rates, with a row for the rate of each stove. The
+# first row is ``[2, 3, 2]``. The rate of the first stove is twice its own setting, plus the
+# product of the other two settings, 2 and 3. When the first stove is turned up by a unit,
+# this rate rises by 2. When the second stove is turned up by a unit, the product becomes
+# :math:`3\cdot3`, and the rate rises by 3.
 #
-# The table is symmetric: the second stove has the same effect on the rate of the first as
-# the first has on the rate of the second. The rate of the second contains :math:`x_0x_2`,
-# which also grows by :math:`x_2` for each unit of the first. The Hessian is symmetric for
-# every function whose second derivatives are continuous, which means that they don't jump
-# anywhere.
+# Now look at the first column. It holds the same numbers as the first row: the second stove
+# changes the rate of the first by as much as the first changes the rate of the second. The
+# table is *symmetric*. So is the Hessian of every function whose second derivatives are
+# continuous, which means that they don't jump anywhere.
 #
 # .. predict::
 #    :label: H u
@@ -136,10 +128,11 @@ H
 print("H u", (H @ u).tolist())
 
 # %%
-# It changes at a rate of 1, although the stove does not move. Its rate contains
-# :math:`x_1x_2`, and this product changes at a rate of :math:`3-2=1`. The other two rates
-# change as well. This is a :term:`Jacobian-vector product`, or push: the columns of ``H``
-# are multiplied by the plan and added up. The table is now the Jacobian of the gradient:
+# It changes at a rate of 1, although the stove does not move. Its rate contains the product
+# of the other two settings, and this product changes at a rate of :math:`3-2=1`. The other
+# two rates change as well. This is a :term:`Jacobian-vector product`, or push: the columns
+# of ``H`` are multiplied by the plan and added up. The table is now the Jacobian of the
+# gradient:
 
 import pullback
 
@@ -188,13 +181,6 @@ print("stop:", -rate / curvature)
 # curvature. Along this plan the fuel happens to be a parabola, and one step
 # hits its lowest point exactly.
 #
-# .. dropdown:: And if it is not a parabola?
-#
-#    In general the curvature changes on the way. If the function has grown at the new
-#    place, you went too far, and try half the step. Otherwise compute rate and curvature
-#    again, and take another step. Where the curvature is zero or negative, the formula does
-#    not lead to a lowest point at all.
-#
 # H u without H
 # -------------
 #
@@ -209,49 +195,16 @@ print("stop:", -rate / curvature)
 Hu
 
 # %%
-# This is called a :term:`Hessian-vector product`. It takes two walks back. The first leads
-# from the fuel to ``g``. The second starts at ``g``, goes back through all that the first
-# walk has computed, and from there through the fuel to ``x``. For layers like those of
+# This is called a :term:`Hessian-vector product`. It takes two walks back. The first made
+# ``g``, and was recorded. The second starts at ``g`` and goes back to ``x`` through all
+# that was recorded, the first walk and the fuel. For layers like those of
 # :ref:`never-built`, both together are a small multiple of the work of a forward pass,
 # whatever their size.
 #
-# .. dropdown:: Another way: push ``u`` through the gradient
+# People use such products to see what kind of place they have reached. Where the gradient
+# is zero, and some ``u`` has a negative curvature, it is no minimum. They also find a step
+# of Newton's method from them, for all weights at once and without the table (:ref:`trpo`).
 #
-#    ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)`` takes what
-#    ``fuel`` takes, and returns the gradient. If its operations have a rule for pushes, you
-#    can push ``u`` through it. The push returns the gradient and its change along ``u``,
-#    and we keep the second. :ref:`hvp` compares the two ways:
-
-from torch.func import grad, jvp
-
-
-def hvp(f, x, u):
-    return jvp(grad(f), (x,), (u,))[1]
-
-
-pushed = hvp(fuel, x.detach(), u)
-pushed
-
-# %%
-# Two uses of such products: with them, and without the table, there are methods that find
-# the step of Newton's method in all directions at once (:ref:`trpo`). And where the
-# gradient is zero, they tell what kind of place you have reached: if some ``u`` has a
-# negative curvature, it is no minimum.
-#
-# .. dropdown:: If the error comes in spite of ``create_graph=True``
-#
-#    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
-#    not depend on ``x`` may have no graph, even with ``create_graph=True``, and then this
-#    error comes. That of a linear layer has one, but it leads to the weights alone, and the
-#    message says that a tensor *appears to not have been used in the graph*. In both cases
-#    the Hessian is zero, and ``hvp`` returns the zeros.
-#
-# .. dropdown:: Does a second ``y.backward()`` give the second derivative?
-#
-#    No. A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again,
-#    and adds the same gradient once more. It never walks through the gradient.
-
-# %%
 # A gradient inside of the loss
 # -----------------------------
 #
@@ -401,6 +354,45 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 ones
 
 # %%
+# .. dropdown:: And if it is not a parabola?
+#
+#    In general the curvature changes on the way. If the function has grown at the new
+#    place, you went too far, and try half the step. Otherwise compute rate and curvature
+#    again, and take another step. Where the curvature is zero or negative, the formula does
+#    not lead to a lowest point at all.
+#
+# .. dropdown:: Another way: push ``u`` through the gradient
+#
+#    ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)`` takes what
+#    ``fuel`` takes, and returns the gradient. If its operations have a rule for pushes, you
+#    can push ``u`` through it. The push returns the gradient and its change along ``u``,
+#    and we keep the second. :ref:`hvp` compares the two ways:
+
+from torch.func import grad, jvp
+
+
+def hvp(f, x, u):
+    return jvp(grad(f), (x,), (u,))[1]
+
+
+pushed = hvp(fuel, x.detach(), u)
+pushed
+
+# %%
+# .. dropdown:: If there is an error in spite of ``create_graph=True``
+#
+#    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
+#    not depend on ``x`` may have no graph, even with ``create_graph=True``, and then a walk
+#    back from it raises the error that you have seen on this page. That of a linear layer
+#    has one, but it leads to the weights alone, and the message says that a tensor *appears
+#    to not have been used in the graph*. In both cases the Hessian is zero, and ``hvp``
+#    returns the zeros.
+#
+# .. dropdown:: Does a second ``y.backward()`` give the second derivative?
+#
+#    No. A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again,
+#    and adds the same gradient once more. It never walks through the gradient.
+#
 # .. dropdown:: How we checked this page
 #
 #    The gradient and the Hessian are compared with formulas and with nudges of the

@@ -56,7 +56,9 @@ one.shape
 # %%
 # .. dropdown:: Both steps as one, to be moved
 #
-#    Its table is the product.
+#    The table in the picture is the product. Can you find an input at which all three rates
+#    are 0? One is ``[0, 0, 0]``. There ``first`` gives four zeros, and a square has the
+#    slope 0 at 0, so ``J2`` is a row of zeros.
 
 import pullback
 
@@ -343,8 +345,9 @@ nine
 # ---------------------------------
 #
 # A linear layer takes a batch of 64 samples to three outputs each. Somebody wants to know
-# how the outputs of each sample react to the weight of shape ``(3, 10)``. The sums over the
-# batch have worked for the inputs, so they are taken here, too:
+# how the outputs of each sample react to the weight of shape ``(3, 10)``. For the *inputs*
+# of this layer, sums over the batch give the table of each sample, so they are taken here,
+# too:
 
 layer = torch.nn.Linear(10, 3)
 data = batch.detach()
@@ -578,6 +581,8 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 
 assert one.shape == (1, 3)
 torch.testing.assert_close(one, directly)
+assert not first(torch.zeros(3)).any()
+assert not jacrev(second)(torch.zeros(4)).any()
 assert [narrow, wide] == [4_000_000, 1_002_000_000]
 assert J_of_X.shape == (3, 2, 3, 4)
 assert J_of_X.count_nonzero() == 24

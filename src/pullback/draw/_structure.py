@@ -130,10 +130,10 @@ def compression(plan: Sparsity, *, alt: str | None = None) -> Drawing:
         >>> import torch, pullback
         >>> plan = pullback.sparsity(lambda x: x[1:] * x[:-1], torch.ones(5))
         >>> pullback.draw.compression(plan)
-        A Jacobian of 4 × 5 from 2 products, one for each colour
-        colour  rows
-        1       y[0] y[2]
-        2       y[1] y[3]
+        A Jacobian of 4 × 5 from 2 products, one for each color
+        color  rows
+        1      y[0] y[2]
+        2      y[1] y[3]
     """
     if plan.mode not in ("forward", "reverse"):
         raise ValueError(f"the plan's mode is {plan.mode!r}; forward or reverse is needed")
@@ -171,14 +171,14 @@ def compression(plan: Sparsity, *, alt: str | None = None) -> Drawing:
         for color in range(few)
     ]
     one = "product" if few == 1 else "products"
-    caption = f"A Jacobian of {m} × {n} from {few} {one}, one for each colour"
+    caption = f"A Jacobian of {m} × {n} from {few} {one}, one for each color"
     rows = [[str(c + 1), " ".join(group)] for c, group in enumerate(members)]
     groups = [
-        f"{lines} {joined(group)} have colour {c + 1}" for c, group in enumerate(members)
+        f"{lines} {joined(group)} have color {c + 1}" for c, group in enumerate(members)
     ]
     told = f"{caption}: {'; '.join(groups)}." if m + n < 24 else f"{caption}."
     return shown.drawing(
-        alt=alt or told, text=Table(caption, ("colour", lines), rows).text()
+        alt=alt or told, text=Table(caption, ("color", lines), rows).text()
     )
 
 
