@@ -207,9 +207,9 @@ inline = MarkdownIt("commonmark").enable("table")
 def card(message: Message) -> dict[str, Any]:
     """Return what the search shows of a message that somebody pasted.
 
-    ``html`` is the fix, with ``{group}`` where the pasted message tells a value; ``unknown``
-    is what stands there if it does not; ``works`` is code; ``why`` is the cause, which is
-    shown last: whoever pastes a message wants to be rid of it first.
+    ``html`` is the fix, with ``{group}`` where the message tells a value; ``unknown`` is
+    what stands there if it does not; ``works`` is code; ``why`` is the cause, which comes
+    last: whoever pastes a message wants to be rid of it first.
     """
     unknown = {name: inline.renderInline(said) for name, said in message.unknown.items()}
     html, why = inline.render(message.fix), inline.render(message.why)
