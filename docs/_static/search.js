@@ -62,7 +62,7 @@
     for (const part of under.children) {
       if (works || part.matches("section, details.hide")) break;
       const block = part.matches(CODE) ? part : part.querySelector(`:scope > ${CODE}, .cell_input ${CODE}`);
-      if (part.matches("p, ul, ol, .math, blockquote") && length < PROSE) {
+      if (part.matches("p, ul, ol, .math, blockquote, .table-wrapper") && length < PROSE) {
         parts.push(part);
         length += part.textContent.length;
       } else if (block && !part.matches(".admonition, details, .message")) {
