@@ -77,12 +77,10 @@ def origins(log: Log, keys: Iterable[int]) -> set[int]:
             wanted.update(event.reads)
         elif wanted.isdisjoint(event.makes) and wanted.isdisjoint(event.writes):
             continue
-        elif event.run != FORWARD:
-            call = log.of_run.get(event.run)
-            wanted.update(call.keys if call is not None else ())
         else:
-            wanted.difference_update(event.makes)
-            wanted.update(event.reads)
+            wanted.difference_update(event.makes)  # before that, they were of others
+            call = log.of_run.get(event.run)
+            wanted.update(call.keys if call is not None else event.reads)
             back += [event] if event.op in BACK else []
         found |= wanted
         found.update(event.sources.leaves if event.sources is not None else ())
