@@ -78,9 +78,9 @@ def origins(log: Log, keys: Iterable[int]) -> set[int]:
         elif wanted.isdisjoint(event.makes) and wanted.isdisjoint(event.writes):
             continue
         else:
-            wanted.difference_update(event.makes)  # before that, they were of others
             call = log.of_run.get(event.run)
             wanted.update(call.keys if call is not None else event.reads)
+            wanted.difference_update(event.makes)  # before that, they were of others
             back += [event] if event.op in BACK else []
         found |= wanted
         found.update(event.sources.leaves if event.sources is not None else ())
