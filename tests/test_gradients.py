@@ -39,6 +39,26 @@ def by_item(h):
     return torch.tensor([[number.item() for number in row] for row in h])  # item here
 
 
+def by_items_in_lines(h):
+    a, b, c = h[0]
+    return torch.tensor(
+        [
+            a.item(),
+            b.item(),
+            c.item(),  # items in lines here
+        ]
+    )
+
+
+def by_list(h):
+    return torch.tensor(
+        [
+            [2 * number for number in row]
+            for row in h.tanh().tolist()  # list in a call here
+        ]
+    )
+
+
 def by_integers(h):
     return (h > 0).float()  # integers here
 
@@ -53,6 +73,8 @@ def through_data(h):
         (by_detach, "detached here", "detach()"),
         (by_no_grad, "without grad here", "no_grad"),
         (by_item, "item here", "as by .item()"),
+        (by_items_in_lines, "items in lines here", "as by .item()"),
+        (by_list, "list in a call here", ".tolist()"),
         (by_integers, "integers here", "integers or booleans"),
         (through_data, "data here", "detach()"),
     ],
@@ -205,6 +227,40 @@ def as_a_number(h):
     return torch.full((4, 3), number)
 
 
+def as_a_list(h):
+    h = h.tanh()
+    numbers = h.tolist()  # a list here
+    rows = [[math.exp(-number) for number in row] for row in numbers]
+    return torch.tensor(rows)
+
+
+def by_chain(h):
+    number = (
+        h.tanh().sum().item()  # by a chain here
+    )
+    return torch.full(
+        (4, 3),
+        number,
+    )
+
+
+def by_call(h):
+    h = h.tanh()
+    number = float(  # by a call here
+        h.sum()
+    )
+    return torch.full((4, 3), number)
+
+
+def to_array_in_lines(h):
+    LOG.append(
+        h.tanh()
+        .detach()  # NumPy in lines here
+        .numpy()
+    )
+    return torch.ones(4, 3)
+
+
 def to_decide(h):
     if h.sum() < 1e9:  # decided here
         LOG.append(h.detach().numpy())  # to NumPy here
@@ -231,7 +287,11 @@ def left_where_it_is(h):
 @pytest.mark.parametrize(
     ("cut", "where", "says"),
     [
-        (as_a_number, "a number here", "left autograd by .item() or float()"),
+        (as_a_number, "a number here", "left autograd by .item(), float() or .tolist()"),
+        (as_a_list, "a list here", "left autograd by .item(), float() or .tolist()"),
+        (by_chain, "by a chain here", "left autograd by .item(), float() or .tolist()"),
+        (by_call, "by a call here", "left autograd by .item(), float() or .tolist()"),
+        (to_array_in_lines, "NumPy in lines here", "left autograd by detach()"),
         (to_an_array, "to an array here", "left autograd by detach()"),
         (left_where_it_is, "overwritten here", "nothing has taken the result of"),
     ],
@@ -598,6 +658,41 @@ def test_networks_that_are_trained_in_turns_are_right():
             D(fake).mean().neg().backward()
             of_G.step()
     assert list(seen) == []
+
+
+def test_leaves_whose_gradients_are_returned_are_not_looked_after(monkeypatch):
+    looks = []
+    real = pullback._watch.gradients.reason_for
+    monkeypatch.setattr(
+        pullback._watch.gradients,
+        "reason_for",
+        lambda log, leaf, call: looks.append(leaf) or real(log, leaf, call),
+    )
+    w, x = nn.Parameter(torch.ones(2)), torch.ones(2)
+    with pullback.watch() as seen:
+        for _ in range(5):
+            x.requires_grad_()
+            (slope,) = torch.autograd.grad((x**2).sum(), x)
+            x = (x - 0.1 * slope).detach()
+            (w * x).sum().backward()
+    assert not looks
+    assert not seen
+    assert seen.why("x").startswith("Its gradient was returned")
+
+
+def test_a_parameter_that_inputs_leave_out():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            net(torch.ones(1, 2)).sum().backward(  # left out here
+                inputs=[*net[1].parameters()]
+            )
+            optimizer.step()
+            optimizer.zero_grad()
+    (finding,) = seen
+    assert finding.message.startswith("0.weight, 0.bias got no gradient: used, but inputs=")
+    assert at(finding.site) == here("left out here")
 
 
 def test_a_teacher_that_is_not_trained_is_right():

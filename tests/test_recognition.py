@@ -121,3 +121,21 @@ def test_the_longest_sure_text_is_looked_for(pattern, needle):
 def test_most_patterns_have_a_text_to_look_for():
     least = _recognition.BEGINNING
     assert sum(len(_messages.needle(pattern)) < least for pattern in PATTERNS) < 10
+
+
+def test_a_part_of_an_entry_is_read_as_the_whole_has_it():
+    names = ("name", "asked", "patterns")
+    for file, some in _messages.fields(*names):
+        entry = _messages.read(file)
+        patterns = tuple(map(_messages.whole, some.get("patterns", ())))
+        assert (some["name"], tuple(some["asked"]), patterns) == (
+            entry.name,
+            entry.asked,
+            entry.patterns,
+        )
+
+
+def test_few_entries_are_read_to_find_the_one_of_a_message():
+    _recognition._entry.cache_clear()
+    assert lookup("grad can be implicitly created only for scalar outputs")
+    assert _recognition._entry.cache_info().currsize < 10

@@ -56,6 +56,19 @@ def test_the_line_that_cut_a_loss_off_its_graph(loss_of, where, says):
     assert str(finding) in raised.value.__notes__[0]
 
 
+def test_the_cut_is_found_behind_many_other_leaves():
+    w = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
+        (2 * w).sum().backward()
+        others = [torch.ones(1, requires_grad=True) for _ in range(80)]
+        print(sum(other.item() for other in others))
+        with torch.no_grad():
+            y = 2 * w  # behind many leaves here
+        y.square().mean().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("behind many leaves here")
+
+
 def test_the_cure_for_a_comparison_learns_and_keeps_its_zeros_and_ones():
     net, x = nn.Linear(3, 1), torch.randn(4, 3)
     with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:

@@ -169,6 +169,66 @@ def test_fast_weights_are_used():
     assert list(seen) == []
 
 
+def to_a_name(teacher, net, made):
+    for old, new in zip(teacher.parameters(), net.parameters(), strict=True):
+        old = 0.9 * old + 0.1 * new
+
+
+def to_a_name_by_lerp(teacher, net, made):
+    for old, new in zip(teacher.parameters(), net.parameters(), strict=True):
+        old = old.lerp(new, 0.1)
+
+
+def into_the_teacher(teacher, net, made):
+    for old, new in zip(teacher.parameters(), net.parameters(), strict=True):
+        old.mul_(0.9).add_(new, alpha=0.1)
+
+
+def put_back(teacher, net, made):
+    for name, old in teacher.named_parameters():
+        place = old
+        old = 0.9 * old + 0.1 * net.get_parameter(name)
+        place.copy_(old)
+
+
+def kept_elsewhere(teacher, net, made):
+    for name, old in teacher.named_parameters():
+        old = 0.9 * old + 0.1 * net.get_parameter(name)
+        made[name] = old
+    torch.func.functional_call(teacher, made, (torch.ones(1, 3),))
+
+
+def shown(teacher, net, made):
+    for old in teacher.parameters():
+        old = old - old.mean()
+        made[old.shape] = old.numpy()
+
+
+@pytest.mark.parametrize(
+    ("average", "found"),
+    [
+        (to_a_name, 1),
+        (to_a_name_by_lerp, 1),
+        (into_the_teacher, 0),
+        (put_back, 0),
+        (kept_elsewhere, 0),
+        (shown, 0),
+    ],
+)
+def test_an_average_of_parameters_that_nothing_uses(average, found):
+    net, teacher = nn.Linear(3, 1), nn.Linear(3, 1).requires_grad_(False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.ones(4, 3)).square().mean().backward()
+            optimizer.step()
+            with torch.no_grad():
+                average(teacher, net, {})
+    assert [f.rule for f in seen] == ["update-makes-a-new-tensor"] * found
+    assert all("the name old is given" in f.message for f in seen)
+
+
 @pytest.mark.parametrize(
     ("draw", "fix"),
     [

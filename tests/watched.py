@@ -44,4 +44,5 @@ def hooks_of_torch():
         torch._C._len_torch_dispatch_stack(),
         torch.autograd._engine_run_backward is torch.autograd.graph._engine_run_backward,
         hasattr(module.Module, "requires_grad"),
+        "tolist" in vars(torch.Tensor),
     ]

@@ -33,6 +33,7 @@ OPTIONAL: dict[str, type] = {
 SECTIONS = {"Do this": "fix", "Which cause is yours?": "tell"}
 DOCUMENTATION = re.compile(r"^Project-URL: documentation, (\S+)", re.I | re.M)
 CODE = {"python broken": "broken", "python fixed": "fixed", "python check": "proof"}
+FIELD = re.compile(r"^(\w+) = .*?(?=^\w+ = |\Z)", re.M | re.S)
 GROUP = re.compile(r"\(\?P<(\w+)>")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 SHORT = {  # what a pattern may say in the place of a long expression, inside a group
@@ -229,6 +230,17 @@ def read(file: Path) -> Message:
     return message
 
 
+def fields(*names: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield each file of an entry with some of its fields.
+
+    To read those alone takes a third of the time, which a command line waits for.
+    """
+    for file in FOLDER.glob("*/*.md"):
+        table = file.read_text("utf-8").split("+++\n", 2)[1].partition("\n[")[0]
+        some = (found[0] for found in FIELD.finditer(table) if found[1] in names)
+        yield file, tomllib.loads("".join(some))
+
+
 def one_line(text: str) -> str:
     """Join the lines of a text: a message may have been wrapped by a terminal."""
     return " ".join(text.split())
@@ -260,11 +272,11 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"the field {name} is to hold text")
     found = {n: tuple(v) if isinstance(v, list) else v for n, v in table.items()}
     if not trap:
-        found["patterns"] = tuple(map(_whole, found["patterns"]))
+        found["patterns"] = tuple(map(whole, found["patterns"]))
     return found
 
 
-def _whole(pattern: str) -> str:
+def whole(pattern: str) -> str:
     """Return a pattern with its short forms written out."""
     for short, long in SHORT.items():
         pattern = pattern.replace(short, long)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from pullback._messages import Message, messages, needle, one_line
+from pullback._messages import Message, fields, needle, one_line, read, whole
 
 # Expressions that mean the same to Python and to JavaScript.
 ERROR = r"\b\w+(?:Error|Exception): "
@@ -66,18 +67,21 @@ def _likely(line: str) -> list[Message]:
     """
     index = _index()
     there = {line[i : i + BEGINNING] for i in range(len(line) - BEGINNING + 1)}
-    places = index[""].union(*(index[beginning] for beginning in there & index.keys()))
-    return [messages()[place] for place in sorted(places)]
+    files = index[""].union(*(index[beginning] for beginning in there & index.keys()))
+    return [_entry(file) for file in sorted(files, key=lambda file: file.stem)]
+
+
+_entry = functools.cache(read)
 
 
 @functools.cache
-def _index() -> dict[str, set[int]]:
-    """Return the places of the entries by how what is in all that they find begins."""
-    found: dict[str, set[int]] = {"": set()}  # those of which little is sure
-    for place, message in enumerate(messages()):
-        for text in map(needle, message.patterns):
+def _index() -> dict[str, set[Path]]:
+    """Return the files of the entries by how what is in all that they find begins."""
+    found: dict[str, set[Path]] = {"": set()}  # those of which little is sure
+    for file, entry in fields("patterns"):
+        for text in map(needle, map(whole, entry.get("patterns", ()))):
             beginning = text[:BEGINNING] if len(text) >= BEGINNING else ""
-            found.setdefault(beginning, set()).add(place)
+            found.setdefault(beginning, set()).add(file)
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pullback._messages import Message, address, messages
+from pullback._messages import Message, address, fields, read
 
 FILE = Path(__file__).with_name("symptoms.json")
 LONGEST = 14  # words; a longer text is a traceback, or a story
@@ -65,9 +65,12 @@ def _said(text: str) -> frozenset[str]:
 
 def _near(said: frozenset[str], enough: float = ENOUGH) -> list[Message]:
     """Return the entries that people ask for in nearly these words, the nearest first."""
-    scores = [(_score(said, map(_words, (m.name, *m.asked))), m) for m in messages()]
-    near = sorted(scores, key=lambda scored: -scored[0])[:NEAR]
-    return [m for score, m in near if score >= enough]
+    scores = [
+        (_score(said, map(_words, (entry["name"], *entry["asked"]))), file)
+        for file, entry in fields("name", "asked")
+    ]
+    near = sorted(scores, key=lambda scored: (-scored[0], scored[1].stem))[:NEAR]
+    return [read(file) for score, file in near if score >= enough]
 
 
 def _listed(label: str, lines: Iterable[str]) -> Iterator[str]:

@@ -46,11 +46,11 @@ CAUSES = {
         "optimizer.",
     ),
     "left-by-item": Cause(
-        "all that was computed with it left autograd by .item() or float(), as a number of "
-        "Python, which has no graph",
-        "Leave .item() and float() out where the gradient is wanted. A number that is to "
-        "be shown alone trains nothing: use the tensor in the loss as well, or take the "
-        "parameter out of the optimizer.",
+        "all that was computed with it left autograd by .item(), float() or .tolist(), as "
+        "a number of Python, which has no graph",
+        "Leave .item(), float() and .tolist() out where the gradient is wanted. A number "
+        "that is to be shown alone trains nothing: use the tensor in the loss as well, or "
+        "take the parameter out of the optimizer.",
     ),
     "left-by-detach": Cause(
         "all that was computed with it left autograd by detach(), as a tensor or an array "
@@ -70,6 +70,10 @@ CAUSES = {
         "Look at what the backward of a custom Function on the way returns: None for an "
         "input is no gradient.",
     ),
+    "left-out": Cause(
+        "used, but inputs=[...] restricts this backward to others",
+        "Name it in inputs as well, or take the parameter out of the optimizer.",
+    ),
     "detach": Cause(
         "cut by detach()", "Leave the detach out where the gradient is wanted."
     ),
@@ -86,9 +90,9 @@ CAUSES = {
     ),
     "item": Cause(
         "cut where it became a number of Python, which has no graph, as by .item(), "
-        "float(), math.exp() or torch.tensor([...])",
-        "Leave .item() and float() out where the gradient is wanted, and put tensors "
-        "together by torch.stack, not by torch.tensor([...]).",
+        "float(), .tolist(), math.exp() or torch.tensor([...])",
+        "Leave .item(), float() and .tolist() out where the gradient is wanted, and put "
+        "tensors together by torch.stack, not by torch.tensor([...]).",
     ),
     "no-derivative": Cause(
         "cut by an operation that has no derivative",
@@ -148,12 +152,12 @@ ACCIDENTS = {"integer", "function"}
 @when_done(RULE)
 def look_for_reasons(log: Log, call: Call) -> Found:
     """Keep, for leaves that have had no gradient so far, why this backward gave none."""
-    if call.accumulates and not call.inputs:
+    if call.accumulates:
         new = _new_leaf(log, call)
         missing = [
             leaf
             for leaf in log.leaves.values()
-            if not leaf.arrivals
+            if not (leaf.arrivals or leaf.returned)
             and (leaf.reason is None or leaf.reason.cause in OPEN)
             and leaf.looks < LOOKS
             and leaf.tensor() is not None
@@ -162,6 +166,8 @@ def look_for_reasons(log: Log, call: Call) -> Found:
             leaf.reason, leaf.looks = reason_for(log, leaf, call), leaf.looks + 1
             if leaf.reason.cause in ASIDE and new and new.index > leaf.first:
                 leaf.reason = Reason("leaf", new)
+            elif leaf.reason.cause == "nothing-sent" and call.restricted:
+                leaf.reason = Reason("left-out", Event(call.begun, "backward", call.site))
     return ()
 
 
@@ -194,6 +200,10 @@ def without_gradient(log: Log) -> Found:
             )
         elif id(t) in log.moved and filled is None:
             log.findings.explain(name, "Its gradient was set by hand.")
+        elif leaf is not None and leaf.returned:
+            log.findings.explain(
+                name, "Its gradient was returned, as by torch.autograd.grad, not kept."
+            )
         elif not t.requires_grad:
             log.findings.explain(name, "It is frozen: requires_grad is False.")
         elif not log.calls:
@@ -283,7 +293,7 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
         says += ", unless as numbers of Python or NumPy"
         fix += " A loss of numbers that left autograd does not lead back."
     for line, left in [*lines.items()][:SHOWN]:
-        by = ".item() made a number" if left.op == NUMBER else "detach()"
+        by = "became a number of Python" if left.op == NUMBER else "detach()"
         notes.append(Note("left", line, by))
     return Finding(
         rule=RULE,

@@ -73,6 +73,7 @@ class Event:
             itself read.
         sources: Of an operation of a forward pass whose inputs have to do with a graph,
             what they are.
+        until: Last line of the call that makes a tensor of numbers, else 0.
     """
 
     __slots__ = (
@@ -94,6 +95,7 @@ class Event:
         "site",
         "sources",
         "total",
+        "until",
         "writes",
     )
 
@@ -112,6 +114,7 @@ class Event:
         self.integers: tuple[int, ...] = ()
         self.recorded = False
         self.sources: Sources | None = None
+        self.until = 0
 
     @property
     def function(self) -> Function | None:
@@ -169,6 +172,7 @@ class Call:
         inputs: The tensors that it is restricted to, if any.
         keys: The storages of the roots.
         begun: Index of the first operation in it.
+        restricted: Whether there were such inputs.
     """
 
     run: int
@@ -181,6 +185,7 @@ class Call:
     inputs: Sequence[Any]
     keys: tuple[int, ...]
     begun: int
+    restricted: bool = False
 
     def let_go(self) -> None:
         """Keep no tensor alive."""
@@ -238,6 +243,7 @@ class Leaf:
         last: Index of the last operation that stored one.
         nonzero: Whether one of them was not all zeros.
         asked: Whether a backward was restricted to it, among others.
+        returned: Whether its gradient was returned, as by ``torch.autograd.grad``.
         added: What was added to its gradient last.
         shares: What its gradient is the sum of, the last ones.
         reason: Why none arrived, as far as is known.
@@ -257,6 +263,7 @@ class Leaf:
     last: int = -1
     nonzero: bool = False
     asked: bool = False
+    returned: bool = False
     added: Added | None = None
     shares: tuple[Share, ...] = ()
     reason: Any = None

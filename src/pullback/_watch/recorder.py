@@ -35,6 +35,7 @@ from pullback._torch import (
     stack_of_backward,
     storage_key,
     uncompiled,
+    unwrap,
     version,
 )
 from pullback._watch import rules
@@ -71,12 +72,13 @@ from pullback._watch.log import (
     held_by,
     keys_of,
 )
-from pullback._watch.numbers import taken_as_numbers
+from pullback._watch.numbers import last_line, lists_made, taken_as_numbers
 
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
 NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they take it
-UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
+#: Their numbers are nobody's result.
+UNWRITTEN = ("empty", "new_empty", "resize_", "as_strided_", *NEW)
 GRADCHECK = "autograd/gradcheck.py"
 NOTABLE = 5e-4  # seconds of other threads; to start one takes less
 OTHERS = 100  # leaves that are no parameters and are kept until the end
@@ -94,6 +96,10 @@ class Operation(NamedTuple):
     computes: bool  # the numbers of its results, and does not take them as they are
     in_forward: tuple[rules.Rule, ...]
     in_backward: tuple[rules.Rule, ...]
+
+
+#: What takes numbers where no operation is seen.
+READ = Operation(NUMBER, (), True, (), ())
 
 
 class Recorder(QuietDispatchMode):
@@ -140,6 +146,7 @@ class Recorder(QuietDispatchMode):
             ):
                 stack.callback(handle.remove)
             stack.enter_context(optimizers_made(safe(self._optimizer_made)))
+            stack.enter_context(lists_made(safe(self._list_made)))
             flags = Listener(safe(self._flag_set), safe(self._flag_read))
             stack.enter_context(flags_seen(flags))
             stack.enter_context(uncompiled())
@@ -230,8 +237,12 @@ class Recorder(QuietDispatchMode):
             self._run_changed(run)
         if self._saves_result(operation, inputs, run):
             return
-        if operation.name == NEW[0] and run == FORWARD and torch.is_grad_enabled():
-            self._numbers_read(operation, number)
+        new = operation.name == NEW[0] and run == FORWARD
+        frame = calling_frame() if new else None
+        if frame is not None and torch.is_grad_enabled() and is_own(frame.f_code):
+            for t in taken_as_numbers(frame):
+                if t.requires_grad:
+                    self._numbers_read(t, number)
         node = None if run == FORWARD else running_node()
         event = Event(log.count, operation.name, None, run)
         log.count += 1
@@ -239,6 +250,7 @@ class Recorder(QuietDispatchMode):
         if node is not None:
             event.node, event.node_number = node.name(), number_of(node)
         event.site = self._site(event)
+        event.until = last_line(frame) if frame is not None else 0
         if event.op == NUMBER and not ((code := caller()) and is_own(code)):
             event.owner = "torch"  # as LBFGS does, or a print; the program has no number
         self._tensors_of(event, operation, args, kwargs, inputs, outputs)
@@ -257,18 +269,20 @@ class Recorder(QuietDispatchMode):
         if looking:
             self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
 
-    def _numbers_read(self, operation: Operation, number: int) -> None:
-        """Keep that a new tensor is made of the numbers of others, as if by ``.item()``."""
-        frame = calling_frame()
-        if frame is None or not is_own(frame.f_code):
-            return
-        for t in taken_as_numbers(frame):
-            if t.requires_grad and t.layout is torch.strided:
-                event = Event(self._log.count, NUMBER, self._line())
-                self._log.count += 1
-                event.number = number
-                self._tensors_of(event, operation, (t,), {}, [t], [])
-                self._log.add(event)
+    def _numbers_read(self, t: Tensor, number: int) -> None:
+        """Keep that a program takes the numbers of a tensor, as if by ``.item()``."""
+        if t.layout is torch.strided:
+            event = Event(self._log.count, NUMBER, self._line())
+            self._log.count += 1
+            event.grad, event.number = torch.is_grad_enabled(), number
+            self._tensors_of(event, READ, (t,), {}, [t], [])
+            self._log.add(event)
+
+    def _list_made(self, t: Tensor) -> None:
+        frame = calling_frame() if self._in_watched_thread() else None
+        if frame is not None and is_own(frame.f_code) and running_backward() == FORWARD:
+            with out_of_sight():
+                self._numbers_read(unwrap(t), nodes_made() - 1)
 
     def _own_number(
         self, event: Event, here: Instruction, before: Event, there: Instruction
@@ -522,7 +536,7 @@ class Recorder(QuietDispatchMode):
             for t in call.inputs:
                 leaf = self._log.leaf(t)
                 if leaf is not None:
-                    leaf.asked = True
+                    leaf.asked, leaf.returned = True, leaf.returned or not call.accumulates
             self._ask(self._rules(rules.BEGIN), call)
             call.let_go()
 
@@ -542,6 +556,7 @@ class Recorder(QuietDispatchMode):
             site=self._line(frame),
             keys=keys_of(asked.roots),
             begun=self._log.count,
+            restricted=bool(asked.inputs),
             **asked._asdict(),
         )
 

@@ -20,7 +20,7 @@ from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.frames import is_own
 from pullback._watch.gradients import CAUSES
 from pullback._watch.log import Call, Event, Log, keys_of, operation_of
-from pullback._watch.ways import ASIDE, Reason, reason_for
+from pullback._watch.ways import ASIDE, Reason, origins, reason_for
 
 Tell = Callable[[RuntimeError], None]
 NO_GRAPH = "no-graph"
@@ -92,11 +92,14 @@ def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
 def _cut(log: Log, keys: tuple[int, ...]) -> Reason:
     """Return why no leaf leads to a root: of several cuts, the last one."""
     asked = Call(-1, None, True, False, (), (), None, (), keys, log.count)
-    leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None][-LEAVES:]
-    reasons = [reason_for(log, leaf, asked) for leaf in leaves]
-    cuts = [r for r in reasons if r.event is not None and r.cause not in NO_CUT]
-    if cuts:
-        return max(cuts, key=lambda r: r.event.index if r.event else -1)
+    leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None]
+    known, reasons = origins(log, keys), []
+    near = [leaf for leaf in leaves if leaf.key in known or id(leaf.tensor()) in known]
+    for some in (near[-LEAVES:], leaves[-LEAVES:]):  # the others, if it is none of those
+        reasons = [reason_for(log, leaf, asked) for leaf in some]
+        cuts = [r for r in reasons if r.event is not None and r.cause not in NO_CUT]
+        if cuts:
+            return max(cuts, key=lambda r: r.event.index if r.event else -1)
     maker = log.makers.get(keys[0]) if keys else None
     if maker is not None and maker.op == "lift_fresh":
         return Reason("leaf", maker)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from pullback._torch import functions_of, given_to_kl_div, storage_key, version
 from pullback._watch.findings import Finding, Note, Site
@@ -232,10 +233,13 @@ class Updates(Memory):
         of: The operation that made it, and the leaf's name, by storage.
         renamed: The leaf whose name in a program was given to it, by the line, and the
             leaf's version then.
+        averages: The parameter whose name was given to what was made of it, by the line,
+            with the operation and the version then; None where that is told or refuted.
     """
 
     of: dict[int, tuple[Event, str]] = field(default_factory=dict)
     renamed: dict[Site | None, tuple[Event, Leaf, int]] = field(default_factory=dict)
+    averages: dict[Site, tuple[Event, Parameter, int] | None] = field(default_factory=dict)
 
     def forget(self, before: int) -> None:
         """Drop what was made before the operations that are kept."""
@@ -243,6 +247,9 @@ class Updates(Memory):
             del self.of[key]
         for site in [s for s, (e, *_) in self.renamed.items() if e.index < before]:
             del self.renamed[site]
+        kept = {s: known for s, known in self.averages.items() if known is not None}
+        for site in [s for s, (e, *_) in kept.items() if e.index < before]:
+            del self.averages[site]
 
 
 @after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
@@ -270,6 +277,58 @@ def _gives_its_name_away(t: Tensor, event: Event) -> bool:
     frame, code = own_frame(), event.site.code if event.site is not None else ""
     names = re.findall(r"\b(\w+) *=(?!=)", code)
     return frame is not None and any(frame.f_locals.get(name) is t for name in names)
+
+
+@after("update-makes-a-new-tensor", "add", "sub", "lerp")
+def averages_that_are_dropped(log: Log, now: Moment) -> Found:
+    """A parameter whose name is given to its average, as of a teacher, and that stays.
+
+    It is told when the same comes again, and nothing has used the first average.
+    """
+    event, averages = now.event, log.memory(Updates).averages
+    site = event.site
+    if event.grad or event.run != FORWARD or site is None:
+        return
+    if site in averages and averages[site] is None:
+        return
+    name, parameter = _given_away(log, event)
+    known = averages.get(site)
+    if parameter is None:
+        return
+    if known is None:
+        averages[site] = event, parameter, version(parameter)
+        return
+    first, same, before = known
+    if same is not parameter:
+        return
+    averages[site] = None
+    if version(parameter) == before and not _is_taken(log, first):
+        yield trap(
+            "update-makes-a-new-tensor",
+            site,
+            f"This line makes a new tensor, which nothing uses: the name {name} is given "
+            f"to it, and the parameter of shape {tuple(parameter.shape)} stays as it is.",
+            f"Write into the parameter: {name}.lerp_(new, 1 - decay) or {name}.copy_(...), "
+            "under no_grad.",
+        )
+
+
+def _given_away(log: Log, event: Event) -> tuple[str, Parameter | None]:
+    """Return the parameter whose name a line gives to its average with another one.
+
+    It has no gradient, as that of a teacher.
+    """
+    names = re.findall(r"\b(\w+) *=(?!=)", event.site.code if event.site else "")
+    frame = own_frame() if names else None
+    made = [log.makers[key] for key in event.reads if key in log.makers]
+    keys = {*event.reads}.union(*(maker.reads for maker in made))
+    for name in names:
+        t = frame.f_locals.get(name) if frame is not None else None
+        if type(t) is not Parameter or t.grad is not None or storage_key(t) not in keys:
+            continue
+        if any(key in log.leaf_of for key in keys - {storage_key(t)}):
+            return name, t
+    return "", None
 
 
 @at_end("update-makes-a-new-tensor")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pullback._watch.log import FORWARD, Call, Event, Leaf, Log
@@ -12,6 +14,8 @@ from pullback._watch.recorder import NUMBER
 CHECKPOINT = "CheckpointFunction"  # of torch.utils.checkpoint, with use_reentrant=True
 #: Causes of what did not enter the loss, as far as was seen.
 ASIDE = {"aside", "dropped", "left-by-item", "left-by-detach"}
+#: Operations that may take numbers of Python: ``x[i]``, ``torch.tensor``, ``from_numpy``.
+BACK = {"select", "lift_fresh"}
 #: Operations that write over whatever was there.
 FILLS = {"zero_", "fill_", "copy_", "normal_", "uniform_", "bernoulli_", "exponential_"}
 
@@ -35,11 +39,10 @@ class Reason(NamedTuple):
 def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
     """Follow a leaf through the log to what a backward started from."""
     way = Way(leaf)
-    for event in tuple(log.events):
-        if not leaf.first <= event.index < call.begun:
-            continue
+    for event in _between(log, leaf, call):
         if event.run == FORWARD:
-            way.follow(event)
+            if way.concerns(event):
+                way.follow(event)
         elif event.makes:
             way.differentiate(event, log.of_run.get(event.run))
     at_root = [way.cut[key] for key in call.keys if key in way.cut]
@@ -54,12 +57,49 @@ def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
 def fill_for(log: Log, leaf: Leaf, call: Call) -> Reason | None:
     """Return what wrote over all that leads from a leaf to where a backward started."""
     way = Filled(leaf)
-    for event in tuple(log.events):
-        if event.run == FORWARD and leaf.first <= event.index < call.begun:
+    for event in _between(log, leaf, call):
+        if event.run == FORWARD and way.concerns(event):
             way.follow(event)
     cuts = [way.cut[key] for key in call.keys if key in way.cut]
     whole = len(cuts) == len(call.keys) and all(cut.cause == "filled" for cut in cuts)
     return cuts[0] if cuts and whole else None
+
+
+def origins(log: Log, keys: Iterable[int]) -> set[int]:
+    """Return what some storages were computed from: storages, and leaves by ``id``.
+
+    Also through numbers of Python that come back in the call in which they left.
+    """
+    wanted, found = {*keys}, {*keys}
+    back: list[Event] = []
+    for event in reversed(log.events):
+        if event.op == NUMBER and back and has_left_in(event, back[-1]):
+            wanted.update(event.reads)
+        elif wanted.isdisjoint(event.makes) and wanted.isdisjoint(event.writes):
+            continue
+        else:
+            call = log.of_run.get(event.run)
+            wanted.update(call.keys if call is not None else event.reads)
+            wanted.difference_update(event.makes)  # before that, they were of others
+            back += [event] if event.op in BACK else []
+        found |= wanted
+        found.update(event.sources.leaves if event.sources is not None else ())
+    return found
+
+
+def has_left_in(number: Event, event: Event) -> bool:
+    """Tell whether a number left in the same call of which an operation is part."""
+    here, there = event.site, number.site
+    if here is None or there is None or here.path != there.path:
+        return False
+    return here.line <= there.line <= max(here.line, event.until)
+
+
+def _between(log: Log, leaf: Leaf, call: Call) -> Iterator[Event]:
+    """Yield the operations from the first use of a leaf to the beginning of a backward."""
+    events, index = tuple(log.events), attrgetter("index")
+    first = bisect_left(events, leaf.first, key=index)
+    yield from events[first : bisect_left(events, call.begun, key=index)]
 
 
 class Way:
@@ -84,6 +124,18 @@ class Way:
         self.ends: dict[int, Event] = {}
         self.dropped: list[Event] = []
         self.elsewhere = False
+
+    def concerns(self, event: Event) -> bool:
+        """Tell whether an operation has to do with what is known; most have not."""
+        known, sources = (self.live, self.cut.keys()), event.sources
+        for keys in (event.reads, event.makes, event.writes):
+            if not all(those.isdisjoint(keys) for those in known):
+                return True
+        if event.op in BACK and self.left:
+            return True
+        return sources is not None and (
+            self.id in sources.leaves or bool(self.functions and sources.given_back)
+        )
 
     def follow(self, event: Event) -> None:
         """Take one operation more into account."""
@@ -174,9 +226,9 @@ class Way:
         return self.id in sources.leaves or any(key in self.live for key in sources.inner)
 
     def _comes_back(self, event: Event) -> Reason | None:
-        """Return the reason of a number that has left on the same line, and comes back."""
+        """Return the reason of a number that has left in the same call, and comes back."""
         left, reason = self.left[-1] if self.left else (event, None)
-        if reason is None or left.site != event.site:
+        if reason is None or not has_left_in(left, event):
             return None
         if event.op == "select" and left.index == event.index - 1:  # the index of x[i]
             self.cut.update((key, reason) for key in {*event.reads} - self.live)
