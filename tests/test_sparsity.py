@@ -92,6 +92,15 @@ def test_one_product_for_each_colour(f, mode, colors):
     assert len(products) == colors
 
 
+@pytest.mark.parametrize(("n", "together"), [(50_000, 3), (1_000_000, 1)])
+def test_products_go_together_where_that_is_fastest(n, together):
+    x = torch.linspace(0, 1, n)
+    plan = pullback.sparsity(tridiagonal, x)
+    products = []
+    plan.jacobian(lambda x: tridiagonal(noting(products).apply(x)), x)
+    assert len(products) * together == plan.n_colors == 3
+
+
 @pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
 def test_products_taken_another_way(f):
     x = numbers(6, 5).reshape(-1)
