@@ -910,6 +910,7 @@ BANDED = torch.eye(6).diff(dim=0)
     "pattern",
     [
         BANDED,
+        BANDED.clone().requires_grad_(),
         BANDED.numpy(),
         BANDED.bool(),
         BANDED.to_sparse(),
@@ -917,7 +918,16 @@ BANDED = torch.eye(6).diff(dim=0)
         sp.csr_matrix(BANDED.numpy()),
         sp.coo_array(BANDED.numpy()),
     ],
-    ids=["torch", "numpy", "bool", "coo", "csr", "scipy matrix", "scipy array"],
+    ids=[
+        "torch",
+        "requires grad",
+        "numpy",
+        "bool",
+        "coo",
+        "csr",
+        "scipy matrix",
+        "scipy array",
+    ],
 )
 def test_a_plan_of_a_pattern_that_is_known(pattern):
     plan, x = pullback.Sparsity.from_pattern(pattern), torch.arange(6.0)

@@ -237,8 +237,10 @@ class Sparsity:
         import scipy.sparse as sp  # type: ignore[import-untyped]
 
         check_wanted(mode, hessian)
+        if isinstance(pattern, torch.Tensor):
+            pattern = pattern.detach().cpu()
         if isinstance(pattern, torch.Tensor) and pattern.layout is not torch.strided:
-            parts = pattern.detach().cpu().to_sparse_coo().coalesce()
+            parts = pattern.to_sparse_coo().coalesce()
             pattern = sp.coo_array(
                 (parts.values().numpy(), tuple(parts.indices().numpy())), shape=parts.shape
             )
