@@ -611,9 +611,9 @@ def test_a_call_without_inputs_says_what_to_do(function):
 def test_the_parameters_of_a_model_are_given_by_name():
     model = torch.nn.Linear(2, 2)
     y = model(torch.ones(2))
-    for given in (model, model.parameters(), model.named_parameters()):
+    for other in (model, model.parameters(), model.named_parameters()):
         with pytest.raises(TypeError, match=r"dict\(model\.named_parameters\(\)\) is one"):
-            jacobian(y, given)
+            jacobian(y, other)
     assert jacobian(y, dict(model.named_parameters()))["bias"].equal(torch.eye(2))
 
 
