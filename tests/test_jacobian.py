@@ -608,6 +608,15 @@ def test_a_call_without_inputs_says_what_to_do(function):
         pullback.jacobian(torch.ones(2, requires_grad=True).sin())
 
 
+def test_the_parameters_of_a_model_are_given_by_name():
+    model = torch.nn.Linear(2, 2)
+    y = model(torch.ones(2))
+    for other in (model, model.parameters(), model.named_parameters()):
+        with pytest.raises(TypeError, match=r"dict\(model\.named_parameters\(\)\) is one"):
+            jacobian(y, other)
+    assert jacobian(y, dict(model.named_parameters()))["bias"].equal(torch.eye(2))
+
+
 @pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
 def test_create_graph_false_leaves_no_graph(mode):
     x = torch.tensor([1.0, 2.0], requires_grad=True)

@@ -232,10 +232,15 @@ def test_control_flow_is_refused_and_not_halved(loop):
 
     x = X.clone().requires_grad_()
     try:
-        torch.autograd.grad(f(x), x)
+        (slope,) = torch.autograd.grad(f(x), x)
     except (ImportError, RuntimeError, NotImplementedError) as error:
         pytest.skip(f"this release has no derivative of {name}: {error}")
-    close(pullback.jacobian(f, X), by_differences(f, X), rtol=1e-6, atol=1e-6)
+    known = by_differences(f, X)
+    if not torch.allclose(slope, known):  # torch 2.6 leaves out a while_loop
+        with pytest.raises(RuntimeError, match="would leave it out"):
+            pullback.jacobian(f, X)
+        return
+    close(pullback.jacobian(f, X), known, rtol=1e-6, atol=1e-6)
     for ask in (pullback.hessian, pullback.hessian_operator):
         with pytest.raises(RuntimeError, match=f"the backward of {name}"):
             ask(f, X)

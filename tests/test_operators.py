@@ -166,7 +166,7 @@ def test_gauss_newton_of_a_network_and_its_loss():
 
 BAD = {
     "another shape": (X.flatten(), ValueError, r"u has shape \(4,\) and x has shape"),
-    "no tensor": ([[1.0, 0.0], [0.0, 1.0]], ValueError, "u is a list"),
+    "no tensor": ([[1.0, 0.0], [0.0, 1.0]], ValueError, "u is a list and x is a Tensor"),
     "a number": (3.0, TypeError, "u is a float; a tensor"),
     "a dict": ({"x": X}, ValueError, "u is a dict of 1 tensor and x is a Tensor"),
     "complex": (X * 1j, TypeError, "u has dtype torch.complex128"),

@@ -92,6 +92,15 @@ def test_one_product_for_each_colour(f, mode, colors):
     assert len(products) == colors
 
 
+@pytest.mark.parametrize(("n", "together"), [(50_000, 3), (1_000_000, 1)])
+def test_products_go_together_where_that_is_fastest(n, together):
+    x = torch.linspace(0, 1, n)
+    plan = pullback.sparsity(tridiagonal, x)
+    products = []
+    plan.jacobian(lambda x: tridiagonal(noting(products).apply(x)), x)
+    assert len(products) * together == plan.n_colors == 3
+
+
 @pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
 def test_products_taken_another_way(f):
     x = numbers(6, 5).reshape(-1)
@@ -901,6 +910,7 @@ BANDED = torch.eye(6).diff(dim=0)
     "pattern",
     [
         BANDED,
+        BANDED.clone().requires_grad_(),
         BANDED.numpy(),
         BANDED.bool(),
         BANDED.to_sparse(),
@@ -908,7 +918,16 @@ BANDED = torch.eye(6).diff(dim=0)
         sp.csr_matrix(BANDED.numpy()),
         sp.coo_array(BANDED.numpy()),
     ],
-    ids=["torch", "numpy", "bool", "coo", "csr", "scipy matrix", "scipy array"],
+    ids=[
+        "torch",
+        "requires grad",
+        "numpy",
+        "bool",
+        "coo",
+        "csr",
+        "scipy matrix",
+        "scipy array",
+    ],
 )
 def test_a_plan_of_a_pattern_that_is_known(pattern):
     plan, x = pullback.Sparsity.from_pattern(pattern), torch.arange(6.0)

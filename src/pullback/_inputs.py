@@ -363,9 +363,11 @@ def check_differentiated(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; at least one tensor is needed")
     for path, leaf in leaves:
         if not isinstance(leaf, Tensor):
+            named = " (of a model, dict(model.named_parameters()) is one)"
+            more = named if isinstance(leaf, Iterator | torch.nn.Module) else ""
             raise TypeError(
                 f"{name}{pytree.keystr(path)} is {kind_of(leaf)}; a tensor, or a tuple, "
-                "list or dict of tensors, is needed"
+                f"list or dict of tensors, is needed{more}"
             )
         if not _differentiable(leaf):
             raise TypeError(

@@ -203,11 +203,11 @@ def apply(
     with progress_bar("jacobian", "product", made.total) if shown else nullcontext() as bar:
         while start < total:
             stop = min(start + size, total)
-            seeds = one_hot(like, start, stop, options.batched)
-            if probes and stop == total:  # they travel with the last chunk
-                seeds = [
-                    torch.cat(pair) for pair in zip(seeds, probes.seeds(), strict=True)
-                ]
+            probing = probes is not None and stop == total  # with the last chunk
+            seeds = one_hot(like, start, stop, options.batched, room=2 * probing)
+            if probes and probing:
+                for seed, own in zip(seeds, probes.seeds(), strict=True):
+                    seed[-2:] = own
             rows: Sequence[Tensor] = take(seeds)
             if options.chunk_size == "auto" and not made.done:
                 used = sum(t.nbytes for t in (*seeds, *rows)) + options.bytes_each
@@ -215,7 +215,7 @@ def apply(
             if values:
                 half = len(rows) // 2
                 rows, constants = rows[:half], [value[0] for value in rows[half:]]
-            if probes and stop == total:
+            if probing:
                 rows, probed = [r[:-2] for r in rows], [r[-2:] for r in rows]
             made.add(rows, stop - start)
             if bar is not None:
@@ -336,22 +336,26 @@ def progress_bar(what: str, unit: str, total: int | None = None) -> Any:
     return tqdm(total=total, desc=what, unit=unit)
 
 
-def one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
-    """Rows start to stop of the identity, cut into one piece for each tensor."""
+def one_hot(
+    like: list[Tensor], start: int, stop: int, batched: bool, room: int = 0
+) -> list[Tensor]:
+    """Rows start to stop of the identity, cut into one piece for each tensor.
+
+    Behind the last row there may be room for others.
+    """
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
         eye = torch.eye(stop, dtype=t.dtype, device=t.device)
         return [_reshape(eye, torch.Size((stop, *t.shape)))]
     seeds, offset = [], 0
     for t in like:
-        shape = t.shape[1:] if batched else t.shape
-        eye = torch.zeros(stop - start, shape.numel(), dtype=t.dtype, device=t.device)
-        eye.diagonal(start - offset).fill_(1)
-        seed = eye.reshape(stop - start, *shape)
-        if batched:  # the same number of every sample at once, which is the sum trick
-            seed = seed.unsqueeze(1).expand(-1, len(t), *shape).contiguous()
-        seeds.append(seed)
-        offset += shape.numel()
+        # the same number of every sample at once, which is the sum trick
+        samples, numbers = (len(t), t.shape[1:].numel()) if batched else (1, t.numel())
+        count = stop - start + room
+        eye = torch.zeros(count, samples, numbers, dtype=t.dtype, device=t.device)
+        eye.diagonal(start - offset, 0, 2).fill_(1)
+        seeds.append(eye.reshape(count, *t.shape))
+        offset += numbers
     return seeds
 
 

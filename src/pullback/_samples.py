@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cached_property, reduce
 from itertools import combinations, islice
-from math import comb
+from math import comb, inf
 from typing import Any
 
 import torch
@@ -66,16 +66,14 @@ class Probes:
         like: Sequence[Tensor],
         decide: Callable[[bool], float | None] | None = None,
     ) -> None:
-        self.decide = cache(decide) if decide else None
-        source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
-
-        def weights(size: int) -> Tensor:
-            return torch.rand(size, generator=source, device="cpu") + 0.5
-
-        self.count = len(like[0])
-        self.samples = weights(self.count)
-        self.numbers = [weights(t.shape[1:].numel()) for t in like]
+        self.decide = decide
         self.like = like
+        self.count = len(like[0])
+        sizes = [self.count, *(t.shape[1:].numel() for t in like)]
+        source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+        weights = torch.rand(sum(sizes), generator=source, device="cpu") + 0.5
+        self.samples, *self.numbers = weights.split(sizes)
+        self.of_all_numbers = weights[self.count :]
         half = torch.randperm(self.count, generator=source, device="cpu") < self.count // 2
         self.halves = torch.stack([half, ~half])
 
@@ -107,18 +105,20 @@ class Probes:
 
     def _compare(self, products: Sequence[Tensor], masks: Tensor) -> None:
         """Raise if a product leaves more than rounding where its mask had no weight."""
-        coarse = is_coarse(*products, *self.like)
-        single = is_single(*products, *self.like)
         for product in products:
             share = _share_where_unweighted(product, masks)
+            if not share:
+                continue
+            coarse = is_coarse(*products, *self.like)
+            single = is_single(*products, *self.like)
             dtypes = [product.dtype, *(t.dtype for t in self.like)]
-            small = 0 < share <= most_of_rounding(*dtypes)
-            if small and self.decide and (coarse or single):
-                found = self.decide(False)
+            small = share <= most_of_rounding(*dtypes)
+            if small and (coarse or single):
+                found = self._found_wide
                 if found is not None and coarse:
                     share, dtypes = found, [torch.float64]
                 elif found is not None and found > VANISHED * share:
-                    share = self.decide(True) or share
+                    share = self._found_one_by_one or share
             if share > share_of_rounding(*dtypes):
                 raise ValueError(
                     "batched=True, and f mixes samples: an output of one depends on "
@@ -128,27 +128,36 @@ class Probes:
                     f"{share:.2g} times the largest number"
                 )
 
+    @cached_property
+    def _found_wide(self) -> float | None:
+        return self.decide(False) if self.decide else None
+
+    @cached_property
+    def _found_one_by_one(self) -> float | None:
+        return self.decide(True) if self.decide else None
+
     def _adds_up(self, products: Sequence[Tensor], J: Sequence[Tensor]) -> bool:
         """Tell whether J times all weights is the sum of both products, up to rounding."""
-        w = torch.cat(self.numbers)
+        w = self.of_all_numbers
         for product, rows in zip(products, J, strict=True):
             found = product.sum(0).reshape(self.count, -1)
             # one pass over J: a weight is that of its sample times that of its number
             summed = (w.to(rows) @ rows.reshape(len(rows), -1)).view_as(found)
             expected = self.samples.to(rows).unsqueeze(1) * summed
-            gap = (found - expected).abs().nan_to_num(0, 0, 0)
-            if not gap.numel():
+            if not found.numel():
                 continue
-            largest = expected.abs().nan_to_num(0, 0, 0).amax(0)  # of each number
-            if bool((gap.amax(0) > share_of_rounding(expected.dtype) * largest).any()):
+            gap, largest = (  # of each number
+                t.abs().nan_to_num(0, 0, 0).amax(0) for t in (found - expected, expected)
+            )
+            if bool((gap > share_of_rounding(expected.dtype) * largest).any()):
                 return False
         return True
 
     def on(self, masks: Tensor) -> list[Tensor]:
         """Return the weights on the samples of each mask alone, (masks, B, ...)."""
-        samples = self.samples * masks
+        samples = (self.samples * masks).unsqueeze(-1)
         return [
-            torch.einsum("pb,n->pbn", samples, w).to(t).reshape(len(masks), *t.shape)
+            (samples * w).to(t).reshape(len(masks), *t.shape)
             for w, t in zip(self.numbers, self.like, strict=True)
         ]
 
@@ -175,7 +184,10 @@ def _are_unequal(J: Sequence[Tensor]) -> bool:
     if not parts:
         return False
     norms = [torch.linalg.vector_norm(part, dim=2) for part in parts]
-    sizes = torch.stack([norm.to(norms[0]) for norm in norms]).sum(0)
+    sizes = reduce(torch.add, [norm.to(norms[0]) for norm in norms])
+    smallest, largest = sizes.aminmax()
+    if 0 < smallest <= largest < inf:
+        return bool(largest > UNEQUAL * smallest)
     sizes = sizes[(sizes > 0) & sizes.isfinite()]
     return len(sizes) > 1 and bool(sizes.max() > UNEQUAL * sizes.min())
 
@@ -289,8 +301,10 @@ def at_least(sizes: Sequence[Tensor], share: float) -> list[Tensor]:
 
 def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
     """Return the largest number where a mask had no weight, as a part of the largest."""
-    alone = ~masks.to(products.device)
-    return _largest(products[alone]) / (_largest(products) or 1.0)
+    left = products[~masks.to(products.device)]
+    if not left.any():  # as in most functions of samples, and the soonest told
+        return 0.0
+    return _largest(left) / (_largest(products) or 1.0)
 
 
 def _largest(t: Tensor) -> float:

@@ -32,7 +32,7 @@ from pullback._inputs import (
     check_no_transform,
     check_single,
 )
-from pullback._products import Together, vjp
+from pullback._products import Together, fastest_count, vjp
 from pullback._report import Table
 from pullback._saved import plan
 from pullback._sparse import bicoloring, coloring, star
@@ -237,8 +237,10 @@ class Sparsity:
         import scipy.sparse as sp  # type: ignore[import-untyped]
 
         check_wanted(mode, hessian)
+        if isinstance(pattern, torch.Tensor):
+            pattern = pattern.detach().cpu()
         if isinstance(pattern, torch.Tensor) and pattern.layout is not torch.strided:
-            parts = pattern.detach().cpu().to_sparse_coo().coalesce()
+            parts = pattern.to_sparse_coo().coalesce()
             pattern = sp.coo_array(
                 (parts.values().numpy(), tuple(parts.indices().numpy())), shape=parts.shape
             )
@@ -490,16 +492,23 @@ class Sparsity:
             value, used = function.value(graph), graph.used
             y = self._check_output(graph.output)
             chunk_size = 1 if graph.alone else chunk_size
-            side = _Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)
-            sides += [side._replace(cut=graph.cut)]
+            pull = vjp([y], graph.xs, graph.again)
+            together = self._together
+            if y.device.type == "cpu":
+                together = fastest_count(len(rows), [y], graph.xs) or max(1, len(rows))
+            sides += [_Side(pull, y, rows, chunk_size, together, graph.cut)]
         if self.mode in ("forward", "both"):
             x = x.contiguous()  # the tangents of an expanded x need room
             push = functools.partial(_push, function, x)
-            sides += [_Side(push, x, columns, chunk_size)]
+            sides += [_Side(push, x, columns, chunk_size, self._together)]
         if self.mode == "forward":
             value = self._check_output(function(x))
         check_devices([x], [value])
         return value, used, sides
+
+    @property
+    def _together(self) -> int:
+        return max(1, CHUNK_NUMBERS // max(*self.shape, 1))
 
     def _check_output(self, y: Any) -> Tensor:
         check_single("the output of f", y)
@@ -578,7 +587,8 @@ class _Side(NamedTuple):
         product: v -> v^T J, or t -> J t.
         like: What v or t is like: y or x.
         colors: Those whose products are of this kind.
-        chunk_size: How many of them go together.
+        chunk_size: How many of them go together, where the caller says it.
+        together: How many otherwise.
         cut: What they go through, so that to differentiate them raises if it must.
     """
 
@@ -586,12 +596,12 @@ class _Side(NamedTuple):
     like: Tensor
     colors: range
     chunk_size: ChunkSize
+    together: int
     cut: Callable[[Sequence[Tensor]], list[Tensor]] = list
 
     def products(self, plan: Sparsity) -> list[Tensor]:
         """Return one product for each colour, flat, in as many pieces as chunks."""
-        size = self.chunk_size if isinstance(self.chunk_size, int) else 0
-        size = size or max(1, CHUNK_NUMBERS // max(*plan.shape, 1))
+        size = self.chunk_size if isinstance(self.chunk_size, int) else self.together
         take = Together(self.product, self.chunk_size)
         parts: list[Tensor] = []
         for start in range(self.colors.start, self.colors.stop, size):
