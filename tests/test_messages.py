@@ -251,6 +251,17 @@ def test_an_entry_is_read_whole(entry):
     assert not message.silent
 
 
+def test_the_card_and_the_line_of_an_entry_begin_with_what_to_do(entry):
+    message = _messages.read(entry())
+    card = error_pages.card(message)
+    assert card["html"].startswith("<p>Pass {number}, not")
+    assert card["why"] == "<p>Too many.</p>\n"
+    assert card["why"] not in card["html"]
+    assert error_pages.lead(message) == "Pass some, not {}. · one: two"
+    gap = _messages.read(entry("[unknown]\nnumber = 'some'\n"))
+    assert error_pages.lead(gap) == "one: two"  # what has a gap is left out
+
+
 def test_a_trap_has_no_message(entry):
     pattern = (
         "message = 'got 2'\nkinds = ['RuntimeError']\npatterns = ['got (?P<number>\\d+)']\n"

@@ -220,6 +220,9 @@ def test_a_pasted_traceback_gets_a_card_with_the_shapes_in_it(browser, address):
     card.locator(".answer").wait_for()
     assert card.locator(".kind").inner_text() == "This is your error"
     assert card.locator("b").all_inner_texts() == ["(16,)", "(16, 1)"]
+    first, *_, why = card.locator(".answer p").all_inner_texts()
+    assert first.startswith("Your v has shape (16,)")  # what to do comes first
+    assert why.startswith("The tensor that you passed as gradient")  # and the cause last
     page.wait_for_selector(f"{FOUND} >> nth=1")  # the list, under the card
     assert page.locator(".card").count() == 1
     card.get_by_role("button", name="Copy this code").click()
@@ -424,6 +427,7 @@ def small(tmp_path_factory):
                     "line": "",
                     "messages": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
                     "asked": ["lopsided cotangent"],
+                    "lead": "Pass ones.",
                     "words": "crooked askew",
                 },
             },
@@ -496,6 +500,14 @@ def test_a_wording_counts_as_a_title(asked):
     assert first.locator("a").text_content() == "Twice as large"
     asked.wait_for_function(
         "document.querySelector('#search-results .context')?.textContent === 'They add up.'"
+    )
+
+
+def test_a_message_among_the_answers_says_what_to_do(asked):
+    """Not how its page begins, with the message that has just been typed."""
+    asked.fill("#search-words", "lopsided cotangent")
+    asked.wait_for_function(
+        "document.querySelector('#search-results .context')?.textContent === 'Pass ones.'"
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from pages import Store, pieces
-from pullback._messages import Message, messages
+from pullback._messages import Message, in_text, messages
 from pullback._recognition import EXPRESSIONS
 from runner import Shown
 
@@ -193,6 +193,7 @@ def for_search() -> dict[str, Any]:
             "asked": m.asked,
             "words": m.words,
             "card": card(m),
+            "lead": lead(m),
         }
         for m in messages()
         if m.patterns or m.asked
@@ -206,9 +207,19 @@ inline = MarkdownIt("commonmark").enable("table")
 def card(message: Message) -> dict[str, Any]:
     """Return what the search shows of a message that somebody pasted.
 
-    ``html`` is the cause and the fix, with ``{group}`` where the pasted message tells a
-    value; ``unknown`` is what stands there if it does not; ``works`` is code.
+    ``html`` is the fix, with ``{group}`` where the message tells a value; ``unknown`` is
+    what stands there if it does not; ``works`` is code; ``why`` is the cause, which comes
+    last: whoever pastes a message wants to be rid of it first.
     """
     unknown = {name: inline.renderInline(said) for name, said in message.unknown.items()}
-    html = inline.render(f"{message.why}\n\n{message.fix}")
-    return {"html": html, "unknown": unknown, "works": message.fixed}
+    html, why = inline.render(message.fix), inline.render(message.why)
+    return {"html": html, "unknown": unknown, "works": message.fixed, "why": why}
+
+
+def lead(message: Message) -> str:
+    """Return the fix as a list of answers shows it: plain text, without what has a gap."""
+    advice = in_text(message.advice({}))
+    parts = [" ".join(part.removeprefix("- ").split()) for part in advice]
+    told = [part for part in parts if "…" not in part] or parts
+    tokens = (inline.parseInline(part)[0].children or () for part in told)
+    return " · ".join("".join(token.content for token in line) for line in tokens)

@@ -14,7 +14,7 @@ works from a folder, without a server, too:
     By what a pasted message is recognised (``_static/recognition.js``), before the rest.
 ``leads/PAGE.js``
     How the text of each record of a page begins, which its results show; of the page of a
-    message, what to do about it.
+    message, what to do about it, since its text begins with what the reader has typed.
 
 The names of a record are its heading and the wordings in which people ask for it: those of
 a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, as in
@@ -33,7 +33,7 @@ in their own way: each ``message``, ``fix`` (a page that starts from a symptom),
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
 leads there first. ``asked`` and ``words`` are what it is to be found under, too; ``card``
-is what to do about a message (:func:`error_pages.card`).
+is what to do about a message (:func:`error_pages.card`), and ``lead`` the same in a line.
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
@@ -205,7 +205,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     leads: dict[str, dict[str, str]] = {}
     for record in all_records:
         page, _, anchor = record["url"].partition("#")
-        lead = shorten(record["text"], LEAD, placeholder=" …")
+        lead = shorten(record.get("lead", record["text"]), LEAD, placeholder=" …")
         leads.setdefault(page, {})[anchor] = lead
     written = {Path(app.outdir, "leads", f"{page}.js"): page for page in leads}
     for file in Path(app.outdir, "leads").rglob("*.js"):
@@ -387,6 +387,8 @@ def addressed(
                 record["messages"] = [as_js(pattern) for pattern in message["messages"]]
             if message.get("asked"):
                 record["asked"] = [*message["asked"]]
+            if message.get("lead"):
+                record["lead"] = message["lead"]
             words = message.get("words", "")
             if asked := app.env.metadata[name].get("asked"):
                 record["wordings"] = asked.split("; ")

@@ -41,13 +41,14 @@
     return block;
   };
 
-  // What is to be done about a message, with the values that the pasted one carries; nothing
-  // where the page is not that of a message.
+  // What is to be done about a message, with the values that the pasted one carries, and why;
+  // nothing where the page is not that of a message.
   const advice = async ({ url, values }) => {
     const card = await found.card(url);
     if (!card) return null;
     const answer = element("div", { className: "answer", innerHTML: filled(card, values) });
     if (card.works) answer.append(code(card.works));
+    answer.append(element("div", { innerHTML: card.why }));
     return answer;
   };
 

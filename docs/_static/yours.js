@@ -27,7 +27,7 @@
       || part.compareDocumentPosition(code) & Node.DOCUMENT_POSITION_FOLLOWING);
     const own = blocks(upToCode);
     let changed = false;
-    blocks([...template.children]).slice(-own.length).forEach((block, at) => {
+    blocks([...template.children]).forEach((block, at) => {
       const asked = /\{(\w+)\}/.exec(block.textContent);
       if (!asked || !sameText(block.textContent, own[at].textContent)) return;
       own[at].innerHTML = filled({ html: block.innerHTML, unknown: card.unknown }, values);

@@ -8,7 +8,8 @@ When ones mislead
 one output and goes through the function by itself. In a formula you can see whether that
 is so. In a network with twenty layers you can't, and one of them, such as BatchNorm in
 training, may let the samples of a batch look at each other. Then ones still return numbers
-of the right shape, without any error, and they are not what you wanted.
+of the right shape, without any error, and they are not what you wanted. Ask a trained
+network after ``model.eval()``, in which BatchNorm lets no sample look at another.
 """
 
 # %%

@@ -209,7 +209,7 @@ assert slope == 3 * a.detach() ** 2
 # :ref:`no-grad-detach` says more about changes that are not recorded, and
 # :ref:`second-backward` is about saved values that were freed.
 #
-# .. asked: in-place operation and backward; modified by an inplace operation; x += 1;
+# .. asked: in-place operation and backward; x += 1;
 #    change a tensor without breaking autograd; .data; version counter; what is the
 #    version of a tensor; edit a tensor in place; underscore methods; overwrite a tensor
 #    that backward needs; in-place error though I have no in-place code; assign into a
