@@ -160,23 +160,6 @@ pullback.live(house, start, v, rows=outputs, columns=stoves, graph=True)
 #    stack and a sum hand on what they get. What goes from the squares to ``x`` is
 #    multiplied by twice the setting, so it depends on both.
 #
-# The walk as a program
-# ---------------------
-#
-# Each operation has to know only its own small rule. So we can write the walk down as a few
-# lines of plain NumPy:
-
-import numpy as np
-
-settings = np.array([1.0, 2.0, 3.0])
-at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
-at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
-through_squares = at_squares * 2 * settings  # a square: times its slope
-through_heat = at_heat * np.ones(3)  # a sum again
-by_walk = through_squares + through_heat  # x was used twice: add
-by_walk
-
-# %%
 # One walk is enough for one set of prices, however many outputs there are, and it goes
 # through each operation once. What arrives at ``x`` is ``v @ J``: the rows of the
 # :term:`Jacobian`, each times its price, are already added up. If you want one of the rows
@@ -186,11 +169,14 @@ by_walk
 # -------------------------------
 #
 # In training, ``backward`` does the same walk. The number that we care about is the loss
-# now, and the walk begins there with the price 1. Below is a very small network. The input
-# is 3. The first weight is ``w``, which is 0.5. Then comes a ReLU, which lets a positive
-# number through and makes a 0 of a negative one. After it comes the second weight, ``u``,
-# which is 2. The network should predict 2, and the loss is the square of the
-# error.
+# now, and the walk begins there with the price 1. One thing is the other way round. What
+# we earned was to grow, and a loss is to shrink. So a positive price is bad news here: it
+# says that the loss rises.
+#
+# Below is a very small network. The input is 3. The first weight is ``w``, which is 0.5.
+# Then comes a ReLU, which lets a positive number through and makes a 0 of a negative one.
+# After it comes the second weight, ``u``, which is 2. The network should predict 2, and the
+# loss is the square of the error.
 #
 # .. predict::
 #    :label: w
@@ -217,11 +203,11 @@ print("w", w.grad)
 
 # %%
 # The prediction is 3, which is 1 too much. The square hands back twice the error, so the
-# prediction gets the price 2. The product ``u * hidden`` hands to ``u`` this price times
-# 1.5, the value of ``hidden``, and that makes 3. To ``hidden`` it hands the price times 2,
-# the value of ``u``, and that makes 4. The number in the ReLU was positive, so the 4 goes
-# on, and ``w`` gets it times the input, 12. A training step would now make both weights
-# smaller, because the loss rises with both of them.
+# prediction gets the price 2. Then comes the product of ``u``, which is 2, and ``hidden``,
+# which is 1.5. It hands :math:`2\cdot1.5=3` to ``u``, and :math:`2\cdot2=4` to ``hidden``.
+# The number in the ReLU was positive, so the 4 goes on, and ``w`` gets it times the input,
+# 12. A training step would now make both weights smaller, because the loss rises with both
+# of them.
 #
 # Notice that the price of ``u`` contains the value of ``hidden``. So such values of the
 # forward pass are kept until the walk comes by. This is one of the reasons why training
@@ -234,12 +220,11 @@ print("w", w.grad)
 # the first stove by a thousandth, and look at what happens to our earnings:
 
 
-def worth(x):
-    return 10 * x.sum() - 3 * (x**2).sum()
+def worth(a, b, c):
+    return 10 * (a + b + c) - 3 * (a**2 + b**2 + c**2)
 
 
-turned_up = np.array([1.001, 2.0, 3.0])
-rate = (worth(turned_up) - worth(settings)) / 0.001
+rate = (worth(1.001, 2, 3) - worth(1, 2, 3)) / 0.001
 print(f"{rate:.3f}")
 
 # %%
@@ -255,14 +240,17 @@ print(f"{rate:.3f}")
 #
 # .. dropdown:: May I check any gradient in this way?
 #
-#    Yes, whoever computed it, if four things hold. The function is smooth where you stand,
-#    without a kink or a jump nearby. It gives the same answer when it is asked twice, so
-#    switch dropout off. Nothing in it is kept from the gradient on purpose, as by
-#    ``detach``. And each input may move on its own, as in most functions. (A few functions
-#    of a matrix, such as ``torch.linalg.cholesky``, need one that is the same on both sides
-#    of its diagonal. There you have to move two entries together.) Compute in float64, as
-#    NumPy does here, because in float32 a small change may drown in rounding.
-#    :ref:`fix-finite-differences` helps when the two disagree.
+#    Yes, if four things hold:
+#
+#    - The function is smooth where you stand, without a kink or a jump nearby.
+#    - It gives the same answer when it is asked twice. So switch dropout off.
+#    - Nothing in it is kept from the gradient on purpose, as by ``detach``.
+#    - Each input may move on its own. So it is in most functions, but a few take only a
+#      matrix that is the same on both sides of its diagonal. There two entries have to move
+#      together.
+#
+#    Compute in float64, as Python does here, because in float32 a small change may drown in
+#    rounding. :ref:`fix-finite-differences` helps when the two disagree.
 #
 # .. admonition:: Remember
 #
@@ -299,6 +287,22 @@ turned = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 three = torch.stack([turned.sum(), (turned**2).sum(), turned[0] * turned[1]])
 three.backward(torch.tensor([10.0, -3.0, 5.0]))
 turned.grad
+
+# %%
+# .. dropdown:: The walk as a program of your own
+#
+#    Each operation has to know only its own small rule. So the walk back through the house
+#    is a few lines of plain NumPy.
+
+import numpy as np
+
+settings = np.array([1.0, 2.0, 3.0])
+at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
+at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
+through_squares = at_squares * 2 * settings  # a square: times its slope
+through_heat = at_heat * np.ones(3)  # a sum again
+by_walk = through_squares + through_heat  # x was used twice: add
+by_walk
 
 # %%
 # .. dropdown:: How we checked this page

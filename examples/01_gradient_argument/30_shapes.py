@@ -1,16 +1,14 @@
 r"""
 .. _shapes-of-v:
 
-A (4, 3) where a (4,) was wanted: the shape of v
-================================================
+The shape of v: like x or like y?
+=================================
 
-*Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
-shape of torch.Size([4]).* This is the message that people meet right after they have
-learned that ``backward`` wants a tensor. ``output[0]`` is your ``y``, and
-``grad_output[0]`` is the ``v`` that you passed. It must look like ``y``. If ``y`` holds a
-loss for each of four samples, ``v`` has the shape ``(4,)``, whatever the shape of ``x``.
-You can see why if you remember that ``v`` holds a price for each output, which says how
-much that output counts.
+*Mismatch in shape: grad_output[0] has a shape of ... and output[0] has a shape of ...* This
+is the message that people meet right after they have learned that ``backward`` wants a
+tensor. They have passed a ``v`` with the wrong shape. Which shape is the right one? You
+need not learn a rule by heart. You can work it out, if you remember what the numbers in
+``v`` are: prices, one for each output.
 """
 
 # %%
@@ -36,6 +34,43 @@ y = x.sum(dim=1)
 y
 
 # %%
+# In many first examples ``y`` is computed from ``x`` element by element, as in
+# ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have the same shape, and the
+# example cannot show you whose shape ``v`` has to have. Here the shapes differ: ``x`` is a
+# ``(4, 3)`` and ``y`` is a ``(4,)``.
+#
+# .. predict::
+#    :expects: choice
+#    :code:
+#    :wrong: One like x: Twelve numbers come back, but v goes in. It has a price for each
+#          output, and y holds four.;
+#       Either of them: PyTorch compares the shape of v with one other shape, and refuses
+#          all that differ from it.
+#
+#    We want to know at what rate each of the twelve settings earns. So ``x.grad`` will hold
+#    twelve numbers. Which ``v`` does ``backward`` accept?
+#
+#    - One like x
+#    - One like y
+#    - Either of them
+
+for v in (torch.ones(4, 3), torch.ones(4)):
+    try:
+        y.backward(v)
+        print(tuple(v.shape), "is accepted")
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# Twelve numbers come out, but only four go in. There is one price for the heat of each day.
+#
+# The message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is the
+# one that ``v`` should have. The ``[0]`` is there because a call may start from several
+# tensors at once. PyTorch counts them from 0, and here there is only one.
+#
+# From four prices to twelve rates
+# --------------------------------
+#
 # Some days are colder than others, and on a cold day a unit of heat is worth more to us.
 # Suppose that it is worth 1, 10, 5 and 2 on the four days.
 #
@@ -55,17 +90,18 @@ y
 #       worth of the day: This is what the heat of that day is worth. The question is how
 #          fast that rises with each stove.
 #
-#    Which shape will ``x.grad`` have? And which numbers will be in its second row?
+#    Only one number goes in for the second day, its price, and three come out. Which
+#    numbers are in the second row of ``x.grad``?
 
+x.grad = None
+y = x.sum(dim=1)  # a new y for this call
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)
 x.grad
 
 # %%
-# We have a price for each of the four results, so ``v`` has the shape of ``y``. And we
-# want to know for each of the twelve settings at what rate it earns, so ``x.grad`` has the
-# shape of ``x``. In each row you find the price of that day, because one more unit from
-# any stove is one more unit of heat on that day, and on no other.
+# In each row you find the price of that day, because one more unit from any stove is one
+# more unit of heat on that day, and on no other.
 #
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
@@ -73,11 +109,8 @@ x.grad
 # made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
 # dimensions as you like.
 #
-# Move a price
-# ------------
-#
-# Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
-# no others.
+# Here are two days with two stoves. Move the price of the first day. Which of the four
+# rates change?
 
 import pullback
 
@@ -85,42 +118,9 @@ two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10
 pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 
 # %%
-# .. dropdown:: And the table, when x is a matrix?
+# .. dropdown:: Which rates change
 #
-#    The table is the :term:`Jacobian`. There is still one row for each result. Our ``y``
-#    holds the heat of four days, so there are four rows. A row holds twelve rates, one for
-#    each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So the whole
-#    table is a tensor of the shape ``(4, 4, 3)``: the shape of ``y`` followed by the shape
-#    of ``x``. The idea is the same, each row times its price, and add.
-
-settings = x.detach()
-heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
-by_table = torch.zeros(4, 3)
-for price, row in zip(v, heat_rates, strict=True):
-    by_table += price * row
-print(torch.equal(by_table, x.grad))
-pullback.draw.shapes(y, x)
-
-# %%
-# Reading the message
-# -------------------
-#
-# Now make the usual mistake, and pass a tensor that looks like ``x``:
-
-y = x.sum(dim=1)
-try:
-    y.backward(torch.ones(4, 3))
-except RuntimeError as error:
-    print(error)
-
-# %%
-# The message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is the
-# one that ``v`` should have. The ``[0]`` is there because a call may start from several
-# tensors at once. PyTorch counts them from 0, and here there is only one.
-#
-# Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
-# element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
-# the same shape, and the example cannot show you whose shape ``v`` has to have.
+#    The two in the first row. A price reaches the stoves of its own day, and no others.
 #
 # When y holds a single number
 # ----------------------------
@@ -149,33 +149,13 @@ except RuntimeError as error:
 
 # %%
 # There is one price, as there should be, and still it is refused. It is not enough that
-# the *numbers of entries* agree: the two shapes have to be the same. A tensor of the shape
-# ``(1,)`` has one dimension, and ``y`` has none. Write ``torch.tensor(1.0)``, without the
-# brackets. You will meet both shapes in your programs. The sum of all entries has the
-# shape ``()``, and what a ``Linear(3, 1)`` computes for a single sample of the shape
-# ``(3,)`` has the shape ``(1,)``:
-#
-# ==============  ==============  =========
-# shape of ``y``  shape of ``v``  accepted?
-# ==============  ==============  =========
-# ``()``          ``()``          yes
-# ``()``          ``(1,)``        no
-# ``(1,)``        ``(1,)``        yes
-# ==============  ==============  =========
-#
-# Or pass nothing. When ``y`` holds a single real number, PyTorch fills in a 1 of the right
-# shape itself, whether ``y`` has the shape ``()``, ``(1,)`` or ``(1, 1)``.
+# the *numbers of entries* agree: the two shapes have to be the same. The shape of
+# ``torch.tensor([1.0])`` is ``(1,)``, one row of one number, and that of ``total`` is
+# ``()``, a number alone. So write ``torch.tensor(1.0)``, without the brackets, or pass
+# nothing. For a single number like ``total`` PyTorch fills in a 1 of the right shape.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
 # fill in your prices, which may be negative or zero.
-#
-# .. dropdown:: A row, a column, a list?
-#
-#    When ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or ``(4, 1)`` is
-#    refused in the same way. People write such a ``v`` when they take it from a textbook,
-#    where a vector is either a row or a column. Our ``y`` is neither a row nor a column. It
-#    has one dimension, and so must its ``v``. A list of numbers is refused, too: ``v`` is a
-#    tensor, and it has to be on the device of ``y``.
 #
 # When y is a matrix
 # ------------------
@@ -213,8 +193,7 @@ x.grad
 # Each entry is the slope :math:`2x` times the price. In the second row, where the price is
 # −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
 # ``[-4, -8, -12]``.
-
-# %%
+#
 # .. admonition:: Remember
 #
 #    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It looks like
@@ -222,7 +201,7 @@ x.grad
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
-#    - ``()``, ``(1,)`` and ``(1, 4)`` are three different shapes.
+#    - ``()`` and ``(1,)`` are two different shapes, although both hold one number.
 #
 # .. predict:: Try it
 #    :label: y
@@ -267,6 +246,37 @@ print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.s
 per_unit.grad
 
 # %%
+# .. dropdown:: One number, a row, a column, a list?
+#
+#    A ``y`` that holds one number need not have the shape ``()``. What a ``Linear(3, 1)``
+#    computes for a single sample of the shape ``(3,)`` has the shape ``(1,)``. Then ``v``
+#    has to be a ``(1,)``, too. If you pass nothing, PyTorch fills in a 1 of the shape that
+#    ``y`` has, be it ``()``, ``(1,)`` or ``(1, 1)``, if ``y`` is a real number.
+#
+#    When ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or ``(4, 1)`` is
+#    refused. People write such a ``v`` when they take it from a textbook, where a vector is
+#    either a row or a column. Our ``y`` is neither. It has one dimension, and so must its
+#    ``v``. A list of numbers is refused, too: ``v`` is a tensor, and it has to be on the
+#    device of ``y``.
+#
+# .. dropdown:: And the table, when x is a matrix?
+#
+#    The table is the :term:`Jacobian`. There is still one row for each result, and our
+#    ``y`` holds the heat of four days. So there are four rows. Each row has twelve rates,
+#    one for each setting, and PyTorch keeps them arranged like ``x``, as a ``(4, 3)``. So
+#    the whole table has the shape ``(4, 4, 3)``. The first 4 is the shape of ``y``, and the
+#    ``4, 3`` after it is the shape of ``x``. The idea is the same: multiply each row by the
+#    price of its day, and add.
+
+settings, day_prices = x.detach(), torch.tensor([1.0, 10.0, 5.0, 2.0])
+heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
+by_table = torch.zeros(4, 3)
+for day in range(4):
+    by_table += day_prices[day] * heat_rates[day]
+print(by_table)
+pullback.draw.shapes(heat, x)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The rule is tried on functions whose inputs and outputs have 0 to 4 dimensions, and
@@ -275,9 +285,9 @@ per_unit.grad
 table = torch.autograd.functional.jacobian(torch.square, settings)
 assert table.shape == (4, 3, 4, 3)
 assert torch.equal(torch.tensordot(v, table, dims=2), x.grad)
-day_prices = torch.tensor([1.0, 10.0, 5.0, 2.0])
 by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
+assert torch.equal(by_days, by_table)
 assert torch.equal(x.grad, 2 * settings * v)
 assert torch.equal(per_unit.grad, day_prices @ settings)
 assert per_unit.grad[0] == 29
@@ -330,9 +340,9 @@ assert "can be either Tensors or None" in refused
 import warnings
 
 
-def accepts(price):
+def accepts(f, price):
     try:
-        x.detach().requires_grad_().sum().backward(price)
+        f(x.detach().requires_grad_()).backward(price)
     except RuntimeError:
         return False
     return True
@@ -340,8 +350,10 @@ def accepts(price):
 
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    assert accepts(torch.tensor(1.0))
-    assert not accepts(torch.tensor([1.0]))
+    assert accepts(torch.sum, torch.tensor(1.0))
+    alone = accepts(torch.sum, torch.tensor([1.0]))
+by_day = lambda x: x.sum(dim=1)
+like_x, like_y = accepts(by_day, torch.ones(4, 3)), accepts(by_day, torch.ones(4))
 guesses = {  # wrong ones, of which the boxes above say what they are
     "times the settings": 10 * settings[1],
     "without a price": heat_rates[1, 1],
@@ -358,9 +370,12 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "x": x.shape,
     "a column": day_prices[:, None].shape,
     "one number": x.sum().shape,
-    "It is accepted": accepts(torch.tensor([1.0])),
-    "It is accepted, with a warning": accepts(torch.tensor([1.0])) and len(heard) > 0,
-    "It is refused": not accepts(torch.tensor([1.0])),
+    "One like x": like_x and not like_y,
+    "One like y": like_y and not like_x,
+    "Either of them": like_x and like_y,
+    "It is accepted": alone,
+    "It is accepted, with a warning": alone and len(heard) > 0,
+    "It is refused": not alone,
     "times the setting": -settings[1],
     "usual price alone": -2 * torch.ones(3),
 }

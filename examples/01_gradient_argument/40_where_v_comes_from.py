@@ -20,11 +20,10 @@ PyTorch cannot look at all.
 # We begin with a house, whose two outputs are heat and fuel. A contract says what they are
 # worth. For each unit of heat we get 10. The price of fuel grows with the amount that we
 # burn: each unit costs :math:`\text{fuel}/7`, so that the bill is :math:`\text{fuel}^2/7`.
-# We write the contract down, and let PyTorch differentiate all of it. ``worth(y)`` is a
-# single number, so the call needs no argument. On the way back to ``x`` the walk comes
-# through ``y``, and a pair of prices arrives there. On the first page, where the worth was
-# ``10 * heat - fuel``, you could read both prices off the formula. Now you can read off
-# only one of them.
+# We write the contract down as ``worth(y)``, and call ``backward`` on the worth. On the way
+# back to ``x`` the walk comes through ``y``, and a pair of prices arrives there. On the
+# first page, where the worth was ``10 * heat - fuel``, you could read both prices off the
+# formula. Now you can read off only one of them.
 #
 # .. predict::
 #    :value: 1
@@ -101,15 +100,10 @@ y_more.grad
 # number that you care about changes, one rate for each entry of y, at the values that y has
 # now.** In other words, it is the gradient of everything that comes after ``y``.
 #
-# Which price moves?
-# ------------------
-#
-# The picture shows the contract alone, without the house. Heat and fuel go in, and one
-# number comes out, the worth. Its table has a single row, with the rate at which the worth
-# changes with heat and the rate at which it changes with fuel. These are the two prices
-# which the house then receives as its ``v``. The walk through the contract begins with a
-# ``v`` of its own, the price of the worth, which is 1. Move the heat, and then the fuel.
-# Which of the two prices changes when you move the heat, and which when you move the fuel?
+# The picture shows the contract alone, without the house. Heat and fuel go in, and the
+# worth comes out. The two numbers at the bottom are the prices that the house receives as
+# its ``v``. Heat earns 10, whatever you do. Can you move the fuel so that one more unit of
+# it costs exactly what one more unit of heat brings?
 
 import pullback
 
@@ -118,11 +112,10 @@ pullback.live(
 )
 
 # %%
-# .. dropdown:: Which price changes when
+# .. dropdown:: Where the prices balance
 #
-#    When you move the heat, neither does. When you move the fuel, the price of fuel changes
-#    and that of heat stays 10. The price of fuel is :math:`-2\cdot\text{fuel}/7`, however
-#    much heat there is.
+#    At 35 units of fuel. The price of fuel is :math:`-2\cdot\text{fuel}/7`, however much
+#    heat there is, and :math:`2\cdot35/7=10`.
 #
 # What a loss sends back
 # ----------------------
@@ -130,7 +123,11 @@ pullback.live(
 # Training is the same situation. The network computes predictions, as our house computes
 # heat and fuel. Then the loss makes a single number of them, as the contract does. What
 # the network receives as ``v`` is the gradient of the loss with respect to the
-# predictions. Here the loss is the mean squared error over four samples:
+# predictions.
+#
+# But what we earn is to grow, and a loss is to shrink. So we leave the word *price* to the
+# house. Here an entry of ``v`` is the rate at which the loss *rises* when one prediction
+# rises and the others stay. Our loss is the mean squared error over four samples:
 #
 # .. predict::
 #    :expects: signs
@@ -151,38 +148,17 @@ torch.nn.functional.mse_loss(prediction, target).backward()
 prediction.grad
 
 # %%
-# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number
-# of entries. If there were two predictions for each of the four samples, there would be
-# eight entries, and ``mse_loss`` would divide by 8. A negative entry says that the loss
-# would fall if this prediction went up. The second is zero, because that prediction is
-# right, and the last is the largest, because that prediction is the furthest off. Note the
-# sign. Until now we cared about what we earn, which is to grow, and a positive price meant
-# *more is better*. A loss is to shrink. So a positive entry of ``v`` now means *more is
-# worse*, and the optimizer changes the weights to make the loss smaller.
+# The last prediction is 6 too high, and its entry is :math:`2\cdot6/4=3`. In general an
+# entry is :math:`2\,(\text{prediction}-\text{target})/4`, where the 4 is the number of
+# entries. The first entry is −1: the loss falls when this prediction goes up. The second is
+# 0, because that prediction is right. The optimizer wants the loss to fall. So it tries to
+# move each prediction *against* its sign, the first one up and the last two down.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns this ``v``
 # into gradients for its own weights and a ``v`` for the layer before it, and so it goes on,
 # in the walk of :ref:`every-number-by-hand`, as far back as there are weights to train.
 #
-# .. dropdown:: How does a layer do that?
-#
-#    Each output of a layer is a sum of products, a weight times an input. A sum hands its
-#    price to each product, and a product hands to each factor the price times the *other*
-#    factor. So the weight in row :math:`i` and column :math:`j` gets the price of output
-#    :math:`i` times input :math:`j`. An input is used by all outputs, and what they send to
-#    it is added up, which makes ``v @ W``. In the code below, the prices 1 and −2 arrive at
-#    the two outputs. The first input is multiplied by 1 in the first output and by 3 in the
-#    second, so it gets :math:`1\cdot1-2\cdot3=-5`.
-
-W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
-sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-arrives = torch.tensor([1.0, -2.0])
-(W @ sample).backward(arrives)
-print(W.grad)
-sample.grad
-
-# %%
 # Cutting the program in two
 # --------------------------
 #
@@ -220,7 +196,7 @@ y = house(x)
 numbers = y.detach().numpy().copy()  # without the graph; a copy, so that y stays as it is
 value, prices = consultant(numbers)
 print("numbers asked for:", len(prices))
-v = torch.from_numpy(prices).to(y)  # a tensor again, in the dtype of y
+v = torch.from_numpy(prices).to(y)  # a tensor again, of 32-bit numbers like y
 y.backward(v)
 x.grad
 
@@ -243,45 +219,6 @@ pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
 # together it is ``v @ J``, the :term:`vector-Jacobian product` of the first page: each row
 # of the house's table times its price, added up.
 #
-# .. dropdown:: The same in letters
-#
-#    This is the chain rule for several variables. You read :math:`\partial` like the d in a
-#    derivative, and :math:`\sum_i` says that we add over the outputs :math:`i`. The entry
-#    of the table for output :math:`i` and stove :math:`j` is :math:`J_{ij}`. On the right
-#    stands the vector-Jacobian product of the first page:
-#
-#    .. math::
-#
-#       \frac{\partial\,\text{worth}}{\partial x_j}
-#       =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}
-#        \,\frac{\partial y_i}{\partial x_j}
-#       =\sum_i v_i\,J_{ij}
-#
-# .. dropdown:: Where people do this
-#
-#    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
-#    from a description in words. The numbers in ``latents`` stand for a picture of the
-#    object. A second network compares this picture with the words, and its answer becomes
-#    ``grad``: it says how each number in ``latents`` should change
-#    (:ref:`the case study <score-distillation>`).
-#
-# .. dropdown:: When both halves are in PyTorch
-#
-#    You cut with ``detach``, which gives you a tensor with the numbers of ``y`` but without
-#    their graph, and let the second half start there. Programs are cut like this when the
-#    halves run on different machines, or when the gradient is to be changed before it goes
-#    on. After the first call below, ``x.grad`` is still ``None``, because that walk ends at
-#    ``start``. Then we hand over ``start.grad``.
-
-x.grad = None
-y = house(x)
-start = y.detach().requires_grad_()
-worth(start).backward()  # this walk ends at start
-print(x.grad)
-y.backward(start.grad)  # and this one goes on from there
-x.grad
-
-# %%
 # What v does not know
 # --------------------
 #
@@ -297,24 +234,14 @@ through_y = x.grad.clone()  # a copy, because x.grad is about to change
 wear = 2 * x[0]
 (-wear).backward()
 print(through_y)
-x.grad
+with_the_wear = x.grad
+with_the_wear
 
 # %%
 # Without the second call it would look as if the first stove still earned 2. With the wear
 # it earns nothing. A penalty on the weights, which is part of many losses, is like the
 # wear: it depends on the weights without passing through the predictions. Whatever does
 # not pass through the cut has to be added.
-#
-# .. dropdown:: The many names of v
-#
-#    You will meet the same thing under other names. ``gradient`` is the argument of
-#    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
-#    what error messages call it, and what you will call it when you write an operation of
-#    your own (:ref:`how that is done <custom-function>`). *Upstream gradient* is a word of
-#    lectures, because the gradients flow like a stream from the loss to the inputs.
-#    Mathematicians and JAX say
-#    :term:`cotangent`. They use this word for ``v``, and for what arrives at any other
-#    tensor on the walk back. We say *price* as long as the example is about money.
 #
 # .. admonition:: Remember
 #
@@ -356,6 +283,77 @@ worth(house(next_day)).backward()
 next_day.grad
 
 # %%
+# .. dropdown:: How does a layer turn its v into one for the layer before?
+#
+#    In the code below, a layer has two outputs and three inputs, and 1 and −2 arrive at the
+#    two outputs. Take the first input. The first output multiplies it by 1, and so it sends
+#    :math:`1\cdot1` back. The second output multiplies it by 3, and sends
+#    :math:`-2\cdot3`. The two are added up, which makes −5. For all three inputs together
+#    this is ``v @ W``.
+#
+#    And the weights? Each weight is multiplied by one input, in one output. So it gets what
+#    arrives at this output, times this input. The last weight of the second row, for
+#    example, gets :math:`-2\cdot3=-6`.
+
+W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
+sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+arrives = torch.tensor([1.0, -2.0])
+(W @ sample).backward(arrives)
+print(W.grad)
+sample.grad
+
+# %%
+# .. dropdown:: The same in letters
+#
+#    This is the chain rule for several variables. You read :math:`\partial` like the d in a
+#    derivative, and :math:`\sum_i` says that we add over the outputs :math:`i`. The entry
+#    of the table for output :math:`i` and stove :math:`j` is :math:`J_{ij}`. On the right
+#    stands the vector-Jacobian product of the first page:
+#
+#    .. math::
+#
+#       \frac{\partial\,\text{worth}}{\partial x_j}
+#       =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}
+#        \,\frac{\partial y_i}{\partial x_j}
+#       =\sum_i v_i\,J_{ij}
+#
+# .. dropdown:: Where people do this
+#
+#    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
+#    from a description in words. The numbers in ``latents`` stand for a picture of the
+#    object. A second network compares this picture with the words, and its answer becomes
+#    ``grad``: it says how each number in ``latents`` should change
+#    (:ref:`the case study <score-distillation>`).
+#
+# .. dropdown:: When both halves are in PyTorch
+#
+#    You cut with ``detach``, which gives you a tensor with the numbers of ``y`` but without
+#    their graph, and let the second half start there. Programs are cut like this when the
+#    halves run on different machines, or when the gradient is to be changed before it goes
+#    on. In the code below there are two walks. The first goes from the worth to ``start``
+#    and ends there, so ``x.grad`` is still ``None``. What has arrived at ``start`` is the
+#    ``v`` of the second walk, which goes from ``y`` to ``x``.
+
+x.grad = None
+y = house(x)
+start = y.detach().requires_grad_()
+worth(start).backward()  # this walk ends at start
+print(x.grad)
+y.backward(start.grad)  # and this one goes on from there
+x.grad
+
+# %%
+# .. dropdown:: The many names of v
+#
+#    You will meet the same thing under other names. ``gradient`` is the argument of
+#    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
+#    what error messages call it, and what you will call it when you write an operation of
+#    your own (:ref:`how that is done <custom-function>`). *Upstream gradient* is a word of
+#    lectures, because the gradients flow like a stream from the loss to the inputs.
+#    Mathematicians and JAX say :term:`cotangent`. They use this word for ``v``, and for
+#    what arrives at any other tensor on the walk back. We say *price* as long as the
+#    example is about money.
+#
 # .. dropdown:: How we checked this page
 #
 #    The consultant's prices and the finished gradients are compared with small steps, and
@@ -379,11 +377,17 @@ by_step = slopes(lambda x: worth(house(x)), next_day.detach().double())
 torch.testing.assert_close(next_day.grad.double(), by_step, rtol=1e-5, atol=0)
 assert stale[2] > 0 > next_day.grad.max()
 with_wear = slopes(lambda x: worth(house(x)) - 2 * x[0], settings)
-torch.testing.assert_close(x.grad.double(), with_wear)
+torch.testing.assert_close(with_the_wear.double(), with_wear)
+torch.testing.assert_close(x.grad, in_one_piece)  # by the two walks
 
 assert torch.equal(sample.grad, arrives @ W)
 assert torch.equal(W.grad, arrives.outer(sample))
 assert sample.grad[0] == 1 * 1 - 2 * 3
+assert W.grad[1, 2] == -6
+
+at_35 = torch.tensor([6.0, 35.0], requires_grad=True)
+worth(at_35).backward()
+assert at_35.grad.tolist() == [10, -10]
 
 mean_v = prediction.grad
 torch.testing.assert_close(mean_v, 2 * (prediction.detach() - target) / 4)

@@ -85,11 +85,50 @@ legend = plt.legend()
 # %%
 # Where the curve has its top and its bottom, the slope passes through zero.
 #
+# When all outputs use one number
+# -------------------------------
+#
+# Now take the smallest network there is. It has one weight ``w``, which multiplies each
+# sample. So every output uses the same ``w``:
+#
+# .. predict::
+#    :for: w.grad
+#    :wrong: mean: This is the mean of the three slopes, and also how many there are. Ones
+#          add the slopes up.;
+#       slopes of w: These are the three slopes. w is one number, and so w.grad has room for
+#          one, their sum.;
+#       sum of y: This is the sum of the three outputs. The slope of each is s, without w.;
+#       outputs: These are the three outputs. The slope of each is s, without w.;
+#       product: Here the three slopes are multiplied. They are added.;
+#       weight: This is w itself. Its gradient says how fast the sum of the outputs rises
+#          with it.;
+#       squares of s: Here the squares of the samples are added. The slope of w * s is s.
+#
+#    ``y = w * s``, for the three samples ``s = [2, 3, 4]``. The slope of :math:`w\,s` with
+#    respect to :math:`w` is :math:`s`, so there are three slopes, 2, 3 and 4. What is in
+#    ``w.grad`` after ``y.backward(torch.ones(3))``?
+
+w = torch.tensor(5.0, requires_grad=True)
+s = torch.tensor([2.0, 3.0, 4.0])
+(w * s).backward(torch.ones(3))
+w.grad
+
+# %%
+# Not three slopes, but :math:`2+3+4`. On the curve each point was used by one output only,
+# and nothing but zeros was added to its slope. The weight is used by *all* outputs. So its
+# column of the table holds three slopes, and ones add them up.
+#
+# If the outputs are losses, this is what training wants: the gradient of the total loss of
+# a batch. If you want the three slopes, no ``v`` can give them in one call of ``backward``,
+# because ``w.grad`` has the shape of ``w``, and there is room for one number. Part 2 shows
+# how to keep them apart (:ref:`one-jacobian-per-sample`).
+#
 # The sum does the same
 # ---------------------
 #
 # Perhaps you have seen another line for the same purpose, ``y.sum().backward()``. Is it
-# different? Look at what the sum sends back to ``y``:
+# different? We go back to the curve at five points, and look at what the sum sends to
+# ``y``:
 
 x.grad = None
 y = x**2
@@ -105,12 +144,17 @@ x.grad
 # The mean is the sum divided by five. So ``y.mean()`` sends 1/5 back in the place of each
 # 1, and all slopes come out five times too small.
 #
-# Move a point: one slope follows it, and no other. Then set an entry of ``v`` to 3. The
-# slope at that point is now counted three times:
+# In the picture, move a point. Which of the slopes at the bottom follow it? Then set an
+# entry of ``v`` to 3. What becomes of the slope at that point?
 
 pullback.live(torch.square, torch.arange(1.0, 6.0))
 
 # %%
+# .. dropdown:: What follows what
+#
+#    One slope follows the point, and no other. With a 3 in ``v``, the slope at that point
+#    is counted three times.
+#
 # Points with several coordinates
 # -------------------------------
 #
@@ -148,81 +192,12 @@ in_one_call
 # are rectangles. It has added up the gradients of the three areas, and each area has put
 # zeros into the rows of the other two rectangles, on which it does not depend.
 #
-# .. dropdown:: The three gradients, one after the other
-#
-#    In the first only the first row is not zero, in the next one only the second row, and
-#    so on. When the three are added, each row keeps what was there.
-
-for k in range(3):
-    sides.grad = None
-    area(sides)[k].backward()  # one area is a number, so there is nothing to pass
-    print(sides.grad)
-
-# %%
 # Most often the rows are the samples of a batch, and the function is a network with one
 # output for each sample. Ones then give the gradient of each output with respect to its own
 # sample, if no sample has an influence on the output of another. Most layers treat each
 # sample by itself, and :ref:`when-ones-mislead` is about those that do not. With such
 # gradients people see which part of an input a network reacts to
 # (:ref:`seeing-the-gradient`).
-#
-# .. dropdown:: The same with a network
-#
-#    The two numbers at the end, for the first sample alone, are those of the first row.
-
-torch.manual_seed(0)  # so that you see the same numbers
-network = torch.nn.Sequential(
-    torch.nn.Linear(2, 8),
-    torch.nn.Tanh(),
-    torch.nn.Linear(8, 1),
-)
-samples = sides.detach().requires_grad_()
-outputs = network(samples)
-outputs.backward(torch.ones_like(outputs))
-print(samples.grad)
-
-first = sides.detach()[:1].requires_grad_()
-network(first).backward()  # y holds a single number, so there is nothing to pass
-first.grad
-
-# %%
-# What ones do to the weights
-# ---------------------------
-#
-# The same call also fills the gradients of the weights. Take the smallest network there is,
-# with one weight ``w``, which multiplies each sample:
-#
-# .. predict::
-#    :for: w.grad
-#    :wrong: mean: This is the mean of the three slopes, and also how many there are. Ones
-#          add the slopes up.;
-#       slopes of w: These are the three slopes. w is one number, and so w.grad has room for
-#          one, their sum.;
-#       sum of y: This is the sum of the three outputs. The slope of each is s, without w.;
-#       outputs: These are the three outputs. The slope of each is s, without w.;
-#       product: Here the three slopes are multiplied. They are added.;
-#       weight: This is w itself. Its gradient says how fast the sum of the outputs rises
-#          with it.;
-#       squares of s: Here the squares of the samples are added. The slope of w * s is s.
-#
-#    ``y = w * s``, for the three samples ``s = [2, 3, 4]``. The slope of :math:`w\,s` with
-#    respect to :math:`w` is :math:`s`. What is in ``w.grad`` after
-#    ``y.backward(torch.ones(3))``?
-
-w = torch.tensor(5.0, requires_grad=True)
-s = torch.tensor([2.0, 3.0, 4.0])
-(w * s).backward(torch.ones(3))
-w.grad
-
-# %%
-# Not three slopes, but :math:`2+3+4`. On the curve each point was used by one output only,
-# and nothing but zeros was added to its slope. The weight is used by *all* outputs. So its
-# column of the table holds three slopes, and ones add them up.
-#
-# If the outputs are losses, this is what training wants: the gradient of the total loss of
-# a batch. If you want the three slopes, no ``v`` can give them in one call of ``backward``,
-# because ``w.grad`` has the shape of ``w``, and there is room for one number. Part 2 shows
-# how to keep them apart (:ref:`one-jacobian-per-sample`).
 #
 # .. admonition:: Remember
 #
@@ -257,6 +232,37 @@ w.grad
 four = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 (four[:-1] * four[1:]).backward(torch.ones(3))
 four.grad
+
+# %%
+# .. dropdown:: The three rectangles, one after the other
+#
+#    In the first only the first row is not zero, in the next one only the second row, and
+#    so on. When the three are added, each row keeps what was there.
+
+for k in range(3):
+    sides.grad = None
+    area(sides)[k].backward()  # one area is a number, so there is nothing to pass
+    print(sides.grad)
+
+# %%
+# .. dropdown:: The same with a network
+#
+#    The two numbers at the end, for the first sample alone, are those of the first row.
+
+torch.manual_seed(0)  # so that you see the same numbers
+network = torch.nn.Sequential(
+    torch.nn.Linear(2, 8),
+    torch.nn.Tanh(),
+    torch.nn.Linear(8, 1),
+)
+samples = sides.detach().requires_grad_()
+outputs = network(samples)
+outputs.backward(torch.ones_like(outputs))
+print(samples.grad)
+
+first = sides.detach()[:1].requires_grad_()
+network(first).backward()  # y holds a single number, so there is nothing to pass
+first.grad
 
 # %%
 # .. dropdown:: How we checked this page

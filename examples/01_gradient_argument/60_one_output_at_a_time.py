@@ -74,22 +74,6 @@ except RuntimeError as error:
 # ``retain_graph=True``. Then the numbers are kept. (The name ``retain_grad`` is similar,
 # but it keeps a gradient and no graph.)
 #
-# .. dropdown:: Three questions about the second walk
-#
-#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk goes
-#    back to ``scores`` first, and from there through the stack to both scores. So it comes
-#    to the cat's product as well, with the price 0, and is refused there.
-#
-#    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
-#    numbers, and so a second walk through sums alone is not refused. If ``torch.compile``
-#    has compiled the sums, it is.
-#
-#    *What may I do between the two walks?* Do not write into the tensors that were saved.
-#    PyTorch keeps the tensors themselves, such as ``picture``, and no copies
-#    (:ref:`rows-keep-the-graph`). And under ``DistributedDataParallel``, which trains on
-#    several devices, make one call instead, with the sum of the ``v``: only the first of
-#    several calls averages over the devices.
-#
 # Let us walk twice in a loop, and collect both gradients:
 #
 # .. predict::
@@ -186,19 +170,6 @@ rather = torch.tensor([1.0, -1.0])
 pullback.live(network, picture.detach(), rather, rows=classes, columns=pixels)
 
 # %%
-# .. dropdown:: All rows in one call
-#
-#    A loop in Python is slow when there are many outputs. You can hand over all the ``v``
-#    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
-#    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
-#    still two products to compute, but PyTorch does them side by side. For many outputs
-#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations cannot
-#    be done side by side and raise an error. Then try the loop, which most of them take.
-
-(at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
-at_once
-
-# %%
 # Many pictures and two classes
 # -----------------------------
 #
@@ -252,14 +223,14 @@ print("dog:", answers[1])
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output, if all rates are finite. For a vector
-#      ``y``, ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` keeps the row of one output, and multiplies all other rows by 0. For
+#      a vector ``y``, ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last.
 #    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or
 #      use ``torch.autograd.grad``, which returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
-#      call with a batch of ``v``.
+#      call with a batch of ``v`` (the box *All rows in one call*, below).
 #
 # .. admonition:: Try it
 #
@@ -287,6 +258,35 @@ v = torch.nn.functional.one_hot(labels, 10).to(y)
 together.shape
 
 # %%
+# .. dropdown:: All rows in one call
+#
+#    A loop in Python is slow when there are many outputs. You can hand over all the ``v``
+#    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
+#    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
+#    still two products to compute, but PyTorch does them side by side. For many outputs
+#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations cannot
+#    be done side by side and raise an error. Then try the loop, which most of them take.
+
+scores = network(picture)
+(at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
+at_once
+
+# %%
+# .. dropdown:: Three questions about the second walk
+#
+#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk goes
+#    back to ``scores`` first, and from there through the stack to both scores. So it comes
+#    to the cat's product as well, with the price 0, and is refused there.
+#
+#    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
+#    numbers. So a second walk through sums alone is not refused, unless ``torch.compile``
+#    has compiled them.
+#
+#    *What may I do between the two walks?* Do not write into the tensors that were saved.
+#    PyTorch keeps the tensors themselves, such as ``picture``, and no copies
+#    (:ref:`rows-keep-the-graph`). And where ``DistributedDataParallel`` trains on several
+#    devices, two walks are not the same as one (:ref:`ddp-several-backwards`).
+#
 # .. dropdown:: How we checked this page
 #
 #    We compare the rows with a table of small steps, the batch of ``v`` and calls of

@@ -69,9 +69,8 @@ table
 # *lowers* the shares of the other two, at rates of 0.125 and 0.25. Ones add up the whole
 # column, and what arrives at the first radiator is :math:`0.375-0.125-0.25=0`.
 #
-# You may turn the radiators, and the sum under the table stays at zero, up to rounding.
-#
-# Which ``v`` shows the first apartment's own slope in this picture?
+# You may turn the radiators: the sum under the table stays at zero, up to rounding. Which
+# ``v`` shows the first apartment's own slope in this picture?
 
 import pullback
 
@@ -86,31 +85,15 @@ pullback.live(shares, x.detach(), rows=apartments, columns=radiators)
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
 #
 # Zeros would at least make you suspicious. Usually ones return numbers that look quite
-# reasonable.
+# reasonable, as you will see now.
 #
-# .. dropdown:: Ones that look reasonable
-#
-#    Here we divide by ``x.norm()``, the square root of the sum of the squares. Read the
-#    third column. The third output rises with its own input, at a rate of 0.27. The ones
-#    say that it falls.
-
-
-def scaled(x):
-    return x / x.norm()
-
-
-K = torch.autograd.functional.jacobian(scaled, x.detach())
-pullback.draw.vjp(torch.ones(3), K, result_name="ones")
-
-# %%
 # Samples that look at each other
 # -------------------------------
 #
 # Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
 # the mean of the batch and divides by its spread, which says how far the numbers in the
-# batch usually lie from their mean. Here is a small network with such a layer. We compute
-# the gradient of its first output with respect to the first sample in two ways: with ones,
-# and by asking for this output alone. ``first_sample`` returns both:
+# batch usually lie from their mean. Here is a small network with such a layer, and a batch
+# of three samples:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -121,17 +104,15 @@ network = torch.nn.Sequential(
 ).double()  # in float64, so that rounding cannot blur the comparison
 samples = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
 
+# %%
+# We want to know how the first output reacts to the first sample. We ask with ones, and
+# then for the first output alone:
 
-def first_sample(batch):
-    y = network(batch)
-    (ones,) = torch.autograd.grad(y, batch, torch.ones_like(y), retain_graph=True)
-    (alone,) = torch.autograd.grad(y[0, 0], batch)
-    return ones[0], alone[0]
-
-
-with_ones, alone = first_sample(samples)
-print("with ones:      ", with_ones)
-print("the first alone:", alone)
+y = network(samples)
+(ones,) = torch.autograd.grad(y, samples, torch.ones(3, 1), retain_graph=True)
+(alone,) = torch.autograd.grad(y[0, 0], samples)
+print("with ones:      ", ones[0])
+print("the first alone:", alone[0])
 
 # %%
 # The two differ. When the first sample changes, so do the mean and the spread of the batch,
@@ -142,8 +123,8 @@ print("the first alone:", alone)
 #    :expects: choice
 #    :wrong: The same row: The first sample is the same, but the first output also depends
 #       on the mean and the spread, and so on the other two.;
-#       Zeros: Zeros come back where a sum cannot change. A single output does change with
-#          its sample.
+#       Zeros: Zeros come back where a sum cannot change. A single output does
+#          change with its sample.
 #
 #    We leave the first sample as it is and replace the other two. Then we ask again for
 #    the gradient of the first output alone, with respect to the first sample. Which row
@@ -156,9 +137,9 @@ print("the first alone:", alone)
 others = samples.detach().clone()
 others[1:] += 1.0  # two new samples beside the first
 others.requires_grad_()
-ones_beside_new, beside_new = first_sample(others)
-print("beside the old two:", alone)
-print("beside the new two:", beside_new)
+(beside_new,) = torch.autograd.grad(network(others)[0, 0], others)
+print("beside the old two:", alone[0])
+print("beside the new two:", beside_new[0])
 
 # %%
 # The gradient has changed, although the first sample has not. We have asked for one output,
@@ -179,40 +160,37 @@ print("beside the new two:", beside_new)
 # meets. In eval mode, with its default settings, it computes with these averages and no
 # longer looks at the batch. So each sample goes through the network alone.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: choice
+#    :wrong: The row of the first output alone: It would, if eval mode only kept the samples
+#       apart. But it also computes with other means and spreads, and so with another
+#       function.;
+#       The row that ones gave above: That row added up what the first sample does to all
+#          three outputs. In eval mode it does nothing to the other two.
 #
-#    We ask for the same gradient four times: with ones and for the first output alone,
-#    beside the old two samples and beside the new two. How many of the four agree now?
+#    We call ``eval()`` and ask with ones, beside the old two samples. Which row comes back
+#    for the first sample?
+#
+#    - The row of the first output alone
+#    - The row that ones gave above
+#    - A new row
 
 network.eval()
-in_eval = torch.stack([*first_sample(samples), *first_sample(others)])
-cases = ("ones, old two", "alone, old two", "ones, new two", "alone, new two")
-for case, row in zip(cases, in_eval, strict=True):
-    print(f"{case:15}", row)
+for batch in (samples, others):  # beside the old two, and beside the new two
+    y = network(batch)
+    (in_eval,) = torch.autograd.grad(y, batch, torch.ones(3, 1))
+    print("with ones, in eval mode:", in_eval[0])
 
 # %%
-# All four agree, with ones or without, and whoever else is in the batch. They differ from
-# the gradients above, because in eval mode the network is another function. It is the one
-# that you use after training. Before any training the averages are only placeholders, so
-# train first, and then ask. Call ``network.train()`` before you go on training.
+# It is a new row, because in eval mode the network is another function: it computes with
+# other means and spreads. But now the row is the same whoever else is in the batch, and
+# ones give the gradient of the first output alone. It is the function that you use after
+# training. In a network that has not been trained, the averages are not made of any data
+# yet. So train first, and then ask. Call ``network.train()`` before you go on training.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you how fast each share rises with its own radiator. Like the
 # share itself, this rate depends on the settings of all three radiators.
-#
-# .. dropdown:: Other functions that mix
-#
-#    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
-#    that compare samples with each other. ``eval()`` changes none of these.
-#
-#    ``LayerNorm`` mixes no samples, not even in training mode, because it takes the mean
-#    and the spread of each sample by itself. So it can replace ``BatchNorm`` in a network
-#    that has to be in training mode while you ask for such gradients (:ref:`as in this case
-#    study <gradient-penalty>`).
-#
-#    A softmax over the *classes* mixes no samples. But there each sample has several
-#    outputs that use the same inputs, and ones add these up as well. So the ones return
-#    zeros again, up to rounding, because the probabilities of each sample add up to 1.
 #
 # How to find out
 # ---------------
@@ -236,18 +214,6 @@ print(listens_to(network.eval()))
 # %%
 # In training mode every output listens to all three samples, so ones would mix them. In
 # eval mode ``True`` stands on the diagonal alone: each output listens to its own sample.
-#
-# .. dropdown:: Is there a call for this?
-#
-#    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
-#    BatchNorm as they were. Our own function has moved them, because it ran the network
-#    in training mode. What ``mixing`` says holds for this network and this batch.
-#    :ref:`do-samples-mix` tells what such a test can miss.
-
-print("training mode:", pullback.mixing(network.train(), samples).mixes)
-print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
-
-# %%
 #
 # .. admonition:: Remember
 #
@@ -288,6 +254,47 @@ for mode in ("eval", "training"):
         print(f"{mode} mode, {name}, as wanted:", torch.allclose(rows[0], rain[0]))
 
 # %%
+# .. dropdown:: Ones that look reasonable
+#
+#    The shares gave zeros, which would make you suspicious. Here we divide by ``x.norm()``,
+#    the square root of the sum of the squares, and no zeros come back. Read the third
+#    column. The third output rises with its own input, at a rate of 0.27. The ones say that
+#    it falls.
+
+
+def scaled(x):
+    return x / x.norm()
+
+
+K = torch.autograd.functional.jacobian(scaled, x.detach())
+pullback.draw.vjp(torch.ones(3), K, result_name="ones")
+
+# %%
+# .. dropdown:: Other functions that mix
+#
+#    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
+#    that compare samples with each other. ``eval()`` changes none of these.
+#
+#    ``LayerNorm`` mixes no samples, not even in training mode, because it takes the mean
+#    and the spread of each sample by itself. So it can replace ``BatchNorm`` in a network
+#    that has to be in training mode while you ask for such gradients (:ref:`as in this case
+#    study <gradient-penalty>`).
+#
+#    A softmax over the *classes* mixes no samples. But there each sample has several
+#    outputs that use the same inputs, and ones add these up as well. So the ones return
+#    zeros again, up to rounding, because the probabilities of each sample add up to 1.
+#
+# .. dropdown:: Is there a call for this?
+#
+#    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
+#    BatchNorm as they were. Our own function has moved them, because it ran the network
+#    in training mode. What ``mixing`` says holds for this network and this batch.
+#    :ref:`do-samples-mix` tells what such a test can miss.
+
+print("training mode:", pullback.mixing(network.train(), samples).mixes)
+print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The tables are compared with formulas for their entries, and both ways of asking the
@@ -303,6 +310,13 @@ assert J[0, 0] == 0.375
 assert K.sum(0)[2] < 0 < K[2, 2]
 
 h = 1e-6
+
+
+def first_sample(batch):
+    y = network(batch)
+    (ones,) = torch.autograd.grad(y, batch, torch.ones_like(y), retain_graph=True)
+    (alone,) = torch.autograd.grad(y[0, 0], batch)
+    return ones[0], alone[0]
 
 
 def one_at_a_time(y):
@@ -324,22 +338,22 @@ for mode in ("training", "eval"):
     y = network(samples)
     close = {"rtol": 1e-5, "atol": 1e-8}
     torch.testing.assert_close(one_at_a_time(y), own, **close)
-    (ones,) = torch.autograd.grad(y, samples, torch.ones_like(y))
-    torch.testing.assert_close(ones, nudged.sum(0), **close)
+    (summed,) = torch.autograd.grad(y, samples, torch.ones_like(y))
+    torch.testing.assert_close(summed, nudged.sum(0), **close)
     assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
     if mode == "training":  # the numbers that eval mode uses have moved since
-        torch.testing.assert_close(with_ones, nudged.sum(0)[0], **close)
-        torch.testing.assert_close(alone, own[0], **close)
+        torch.testing.assert_close(ones[0], nudged.sum(0)[0], **close)
+        torch.testing.assert_close(alone[0], own[0], **close)
 network.eval()
 later = torch.stack([*first_sample(samples), *first_sample(others)])
-for four in (in_eval, later):  # with other averages: training mode has run in between
-    torch.testing.assert_close(four, four[:1].expand(4, 2))
-    for gradient in (with_ones, alone, ones_beside_new, beside_new):
-        assert not torch.allclose(gradient, four[0])
+torch.testing.assert_close(later, later[:1].expand(4, 2))
+for row in (in_eval[0], later[0]):  # by two averages: training mode has run in between
+    for gradient in (ones[0], alone[0], beside_new[0]):
+        assert not torch.allclose(gradient, row)
 assert listens_to(network.train()).all()
 assert torch.equal(listens_to(network.eval()), torch.eye(3) > 0)
-assert not torch.allclose(with_ones, alone)
-assert not torch.allclose(alone, beside_new)
+assert not torch.allclose(ones[0], alone[0])
+assert not torch.allclose(alone[0], beside_new[0])
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
@@ -352,9 +366,12 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "shares": y_of_bill,
     "a fixed sum": torch.ones(3) / x.detach().sum(),
     "ones": torch.ones(3),
-    "The same row": torch.allclose(alone, beside_new),
-    "Another row": not torch.allclose(alone, beside_new) and bool(beside_new.any()),
-    "Zeros": not beside_new.any(),
+    "The same row": torch.allclose(alone[0], beside_new[0]),
+    "Another row": not torch.allclose(alone[0], beside_new[0]),
+    "Zeros": not beside_new[0].any(),
+    "The row of the first output alone": torch.allclose(in_eval[0], alone[0]),
+    "The row that ones gave above": torch.allclose(in_eval[0], ones[0]),
+    "A new row": not any(torch.allclose(in_eval[0], row[0]) for row in (ones, alone)),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -5,8 +5,9 @@ A row for each output, a column for each input
 ==============================================
 
 A friend wants to know which of her two stoves she should turn up. She has a table with the
-right rates, multiplies it by the right prices, and turns up the wrong stove. No error tells
-her. Her table stands the other way up, and on this page you learn to see that.
+right rates, multiplies it by the right prices, and turns up the wrong stove. Her rows are
+what should be columns. She has two stoves and two outputs, so the shape is the same either
+way, and no error tells her. On this page you learn to notice such a mistake.
 
 Such a table of rates is called a :term:`Jacobian`. It has a row for each output and a
 column for each input. Each entry says how fast that output changes when only that input
@@ -132,10 +133,12 @@ v @ square
 #
 # The prices in ``v`` belong to heat and fuel, and ``v @`` multiplies the *rows* of what
 # follows it. So the price of heat has met the row of the first stove: her result was 10
-# times ``[1, 4]`` plus −1 times ``[1, 8]``. In the book's table the prices have to multiply
-# the *columns*, 10 times ``[1, 1]`` plus −1 times ``[4, 8]``. A vector on the *right* does
-# that. ``copied @ v`` goes through each of her rows, and multiplies its first number, the
-# heat, by 10 and its second, the fuel, by −1:
+# times ``[1, 4]`` plus −1 times ``[1, 8]``.
+#
+# In her table the prices have to meet the two numbers *within* a row. For the first stove,
+# whose row is ``[1, 4]``, this is :math:`10\cdot1-1\cdot4=6`, and for the second
+# :math:`10\cdot1-1\cdot8=2`. A vector on the *right* of a table does that: it goes through
+# each row, and multiplies the first number by its first and the second by its second:
 
 print("hers, with a row for each stove:", copied, sep="\n")
 print("ours, with a row for heat and a row for fuel:", square, sep="\n")

@@ -66,10 +66,9 @@ print(J_house)
 # ==================  ============================  ============================
 #
 # In this way two matrices are multiplied: each *row* of the left one meets each *column* of
-# the right one. It is a matrix times a vector, once for each column. In code it is ``@``.
-# **The Jacobian of two steps together is the product of their Jacobians, with the last step
-# on the left.** This holds where both steps are smooth, if the second uses nothing but the
-# results of the first, as here:
+# the right one. In code it is ``@``. **The Jacobian of two steps together is the product of
+# their Jacobians, with the last step on the left.** Here both steps are smooth, and the
+# house uses nothing of the dials but the stoves:
 
 
 def whole(t):
@@ -171,17 +170,17 @@ t.grad
 #    (v @ J_house) @ J_thermostat      start on the left: a row, then a row
 #    v @ (J_house @ J_thermostat)      first multiply the two tables
 #
-# Why may the brackets move? Each number of the result adds up *price × rate × rate*, over
-# all ways from an output through a stove to the dial, and it does not matter in which order
-# we add. From the second dial there are four ways on which no rate is 0: heat and fuel,
-# each through the second stove and through the third.
+# Why may the brackets move? Take the second dial. It moves the second stove and the third,
+# and each of these changes heat and fuel. So there are four ways from this dial to what we
+# earn. Each way counts *price × rate × rate*, and the four are added up:
 #
 # .. math::
 #
 #    10\cdot1\cdot1+10\cdot1\cdot3+(-1)\cdot4\cdot1+(-1)\cdot6\cdot3=18
 #
-# If we start on the left, we add first for each stove, :math:`(10-4)\cdot1+(10-6)\cdot3`.
-# With the tables first, we add for each output, :math:`10\cdot(1+3)-(4+18)`. Both are 18.
+# It does not matter in which order we add. If we start on the left, we add first for each
+# stove, :math:`(10-4)\cdot1+(10-6)\cdot3`. With the tables first, we add for each output,
+# :math:`10\cdot(1+3)-(4+18)`. Both are 18.
 #
 # So the numbers are the same, apart from rounding and overflow, but the work is not. To
 # multiply an ``(a, b)`` matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications,
@@ -250,26 +249,14 @@ print("with the new table:", fresh)
 # long as you run the forward pass again after a change. If you multiply tables yourself,
 # you have to take care of it.
 #
-# .. dropdown:: If the second step also uses the dials directly
-#
-#    Suppose that the dials have little motors, and each dial adds its own setting to the
-#    fuel. Then the house uses the dials twice, through the stoves and directly. The product
-#    has only the first of the two ways, and the table of the direct use has to be added to
-#    it.
-
-with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
-direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
-torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
-
-# %%
-# Below are the dials, the table of the whole, and what the dials earn. Turn one dial up,
-# and leave the other at 1. From which setting on does it cost money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. In the graph the
+# thermostat is called *Mv*, short for "matrix times vector". It has nothing to do with our
+# ``v``. Turn one dial up, and leave the other at 1. From which setting on does it cost
+# money to turn it further?
 
 
 def installed(t):
-    # The stoves add up multiples of the dials, so they are a matrix times a vector. The
-    # drawing below calls this operation Mv.
-    stoves = J_thermostat @ t
+    stoves = J_thermostat @ t  # the thermostat, as a matrix times the dials
     heat, squares = stoves.sum(), stoves**2
     fuel = squares.sum()
     return torch.stack([heat, fuel])
@@ -294,8 +281,8 @@ pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True, **names)
 #      stands between the two, here the stoves, has to be the same.
 #    - Inputs and outputs are vectors here. :ref:`tensors-in-tensors-out` has batches and
 #      images, for which ``@`` may give wrong numbers without an error.
-#    - The walk back starts on the left of the product. In a chain like ours, the result of
-#      each step is the ``v`` of the step that came before it in the forward pass.
+#    - The walk back starts on the left of the product. It goes through the house first, and
+#      what comes out, the prices of the stoves, is the ``v`` for the thermostat.
 #    - Starting on the left, we hold a row all the time. This is cheap when we ask for few
 #      rows, as with a loss.
 #
@@ -326,6 +313,23 @@ def timer(s):
 s = torch.tensor(1.0, requires_grad=True)
 whole(timer(s)).backward(v)
 s.grad
+
+# %%
+# .. dropdown:: If the second step also uses the dials directly
+#
+#    Suppose that the dials have little motors, and each dial adds its own setting to the
+#    fuel, and nothing to the heat. Then the house uses the dials twice, through the stoves
+#    and directly. The product has only the first of the two ways, and the table of the
+#    direct use has to be added to it.
+
+
+def with_motors(t):
+    heat, fuel = house(thermostat(t))
+    return torch.stack([heat, fuel + t.sum()])
+
+
+direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # heat: not at all; fuel: each dial at 1
+torch.equal(jacobian(with_motors, turned), jacobian(whole, turned) + direct)
 
 # %%
 # .. dropdown:: How we checked this page

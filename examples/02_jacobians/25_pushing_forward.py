@@ -137,7 +137,7 @@ except RuntimeError as error:
 
 plan, v = torch.tensor([1.0, -2.0, 0.0]), torch.tensor([10.0, -1.0])
 value, changes = torch.func.jvp(house, (x,), (plan,))
-value, pull = torch.func.vjp(house, x)
+value, pull = torch.func.vjp(house, x)  # a pull with any v, to be called below
 (stoves,) = pull(v)
 print("push, then prices:", v @ changes)
 print("pull, then plan:  ", stoves @ plan)
@@ -207,9 +207,10 @@ pull(torch.ones(3))[0]
 # ---------------------------
 #
 # Here is where people use a push: a simulation has one knob and many outputs. In the
-# evening the heating is switched off. It is 20 degrees inside and 0 outside. In every hour
-# the house loses a part of its warmth, and the better the insulation, the smaller this part
-# is. With an insulation of 5.5, which we take, it is the temperature divided by 5.5:
+# evening the heating is switched off. It is 20 degrees inside and 0 outside. Our house has
+# an insulation of 5.5. In every hour it loses a 5.5th part of its warmth, so in the first
+# hour it loses :math:`20/5.5`, about 3.6 degrees. A house with an insulation of 6 loses a
+# sixth part, which is less:
 
 
 def night(insulation):
@@ -229,8 +230,9 @@ def night(insulation):
 #       one late: It is the sixth number. Counted from 0 this is another hour.
 #
 #    We insulate the house a little better. At the beginning of the night this makes no
-#    difference, since it is 20 degrees then in any case. At which hour is the house warmer
-#    than before by most? At the last one, or earlier?
+#    difference, since it is 20 degrees then in any case. From then on, the better house is
+#    the warmer one. At which hour is it ahead by the most degrees? At the last one, or
+#    earlier?
 
 insulation = torch.tensor(5.5)
 temperatures, warmer = torch.func.jvp(night, (insulation,), (torch.tensor(1.0),))
@@ -267,7 +269,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), u=u, **names)
 # .. dropdown:: Answer
 #
 #    ``[1, 1, −2]`` is one of them. The heat changes by :math:`1+1-2`, which is 0, and the
-#    fuel by :math:`2+4-12`, so it falls at a rate of 6.
+#    fuel by :math:`2+4-12`, so it falls at a rate of 6. How far you can go with such a
+#    plan, the rate does not tell (:ref:`once-more`).
 #
 # .. admonition:: Remember
 #
@@ -384,8 +387,8 @@ for guess, gives in guesses.items():
 
 
 # %%
-# **Next:** a push needs a plan, and it keeps the signs. What if the stoves are off by
-# chance, up or down? :ref:`how-far-off`
+# **Next:** a push needs a plan, which says for each stove whether it goes up or down. What
+# if the stoves are off by chance, and nobody knows which way? :ref:`how-far-off`
 #
 # .. asked: vjp vs jvp; difference between a VJP and a JVP; what is a JVP; forward-mode
 #    automatic differentiation; Jacobian times a vector; directional derivative; what

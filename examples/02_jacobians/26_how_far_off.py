@@ -7,9 +7,8 @@ How far off are the outputs?
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, too high as
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
 computes with measured numbers has this question: how far off is the area of a room whose
-length and width were measured? It is called *error propagation*, and it takes every entry
-of the :term:`Jacobian`, our table of rates, by itself. A push or a pull, ``J @ u`` or
-``v @ J``, adds the entries up.
+length and width were measured? This is called *error propagation*, and the
+:term:`Jacobian`, our table of rates, has the answer. It is smaller than you might expect.
 """
 
 # %%
@@ -102,11 +101,11 @@ typical
 # the table took two pulls. They agree because the errors are small, so that the table
 # describes the house well.
 #
-# Why does no single pull or push do this for both outputs? Both add up the entries as they
-# are, with their signs. A push with 0.1 for each stove gives 0.3 for the heat, as in the
-# picture. Here each entry has to be squared before anything is added, and for that we need
-# each entry by itself. If you ask about one output only, its row is all that you need, and
-# a pull with a single 1 brings it.
+# Why does no single pull, ``v @ J``, or push, ``J @ u``, do this for both outputs? Both add
+# up the entries as they are, with their signs. A push with 0.1 for each stove gives 0.3 for
+# the heat, as in the picture. Here each entry has to be squared before anything is added,
+# and for that we need each entry by itself. If you ask about one output only, its row is
+# all that you need, and a pull with a single 1 brings it.
 #
 # .. dropdown:: If the errors are not tosses of a coin
 #

@@ -6,8 +6,8 @@ Hitting two targets at once
 
 Our house gives 6 units of heat and burns 14 units of fuel. How do we move its three stoves
 to get the same heat from 13 units of fuel? If one number is to get better, its gradient
-says which way to go. Here there are two, and the step that saves fuel must leave the heat
-alone. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
+says which way to go. But here two numbers count: the fuel is to fall, and the heat is to
+stay. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
 output. This page finds the shortest step that does it, first with a pencil and then with
 one call, ``torch.linalg.pinv(J) @ missing``. As the rates change on the way, we compute
 the table again after each step, and repeat. This is *Newton's method*.
@@ -68,11 +68,11 @@ print("table says:", J @ downhill)
 # How much of each row?
 # ---------------------
 #
-# So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
-# ``b`` times the row of the fuel. A row is a gradient: along it, its output changes
-# fastest. And there are two unknowns for two targets. Further down you will see that no
-# other step that does this is shorter. We ask for each row: if it is the step, what
-# does the table say about heat and fuel?
+# So let us try a step that is made of the two rows, ``a`` times the row of the heat plus
+# ``b`` times the row of the fuel. Then we have two numbers to choose and two targets to
+# hit, so we can hope to hit both. Why the rows, and not something else? Because the step
+# that we find in this way will turn out to be the shortest of all. For each row by itself,
+# the table says what a step along it does to heat and fuel:
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by
@@ -148,10 +148,10 @@ print("change of the fuel:", fuel)
 
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
-# movement does nothing at all, and we call it *idle*. With three stoves and two outputs
-# there is always one: three numbers can be chosen, and only two changes have to become 0,
-# so one of the numbers can be anything. So our step is not the only one: we may add any
-# amount of the idle movement to it, and still hit both targets.
+# movement does nothing at all, and we call it *idle*. There is one wherever three stoves
+# have to keep two outputs: two conditions cannot tie down three numbers. So our step is not
+# the only one: we may add any amount of the idle movement to it, and still hit both
+# targets.
 #
 # Which of these steps is best? The table is right only near the place where it was
 # computed, so we want a short one. The length of a step is the root of the sum of its
@@ -205,23 +205,6 @@ for amount in (-1.0, 0.0, 1.0):
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
 # %%
-# .. dropdown:: If the table is square, if the targets cannot all be hit, if a row is tiny
-#
-#    A square table has as many inputs as outputs. If none of its rows can be made, or
-#    nearly made, from the others, only one step leads to the changes that we want. Then the
-#    table that leads back is called the *inverse*, and ``pinv`` returns it.
-#
-#    If one row is a multiple of the other, heat and fuel can only change together. Then
-#    ``solve`` has no single answer to find. ``pinv`` still gives a step, which comes as
-#    near to the targets as a step can, as far as the table knows.
-#
-#    If one row is tiny beside the others, ``pinv`` believes that it is only rounding error,
-#    and drops it. Suppose that the fuel is counted in millionths, so that its row is
-#    ``[2e6, 4e6, 6e6]``. If we then ask for a little more heat and the same fuel, the step
-#    is nearly zero in float32, and no error is raised. Choose units that give rows of
-#    similar size, or compute in float64, where the limit is much lower. The same happens
-#    with rows that are nearly parallel.
-#
 # The step in the real house
 # --------------------------
 #
@@ -326,6 +309,23 @@ print("step:", warmer)
 print("heat and fuel after it:", house(x + warmer))
 
 # %%
+# .. dropdown:: If the table is square, if the targets cannot all be hit, if a row is tiny
+#
+#    A square table has as many inputs as outputs. If none of its rows can be made, or
+#    nearly made, from the others, only one step leads to the changes that we want. Then the
+#    table that leads back is called the *inverse*, and ``pinv`` returns it.
+#
+#    If one row is a multiple of the other, heat and fuel can only change together. Then
+#    ``solve`` has no single answer to find. ``pinv`` still gives a step, which comes as
+#    near to the targets as a step can, as far as the table knows.
+#
+#    If one row is tiny beside the others, ``pinv`` believes that it is only rounding error,
+#    and drops it. Suppose that the fuel is counted in millionths, so that its row is
+#    ``[2e6, 4e6, 6e6]``. If we then ask for a little more heat and the same fuel, the step
+#    is nearly zero in float32, and no error is raised. Choose units that give rows of
+#    similar size, or compute in float64, where the limit is much lower. The same happens
+#    with rows that are nearly parallel.
+#
 # .. dropdown:: How we checked this page
 #
 #    The step is compared with its formula, and its length with that of many other steps

@@ -235,11 +235,12 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
     print(name, kept_numbers(f, many) / 1e6)
 
 # %%
-# All ten results are kept, although the loop itself holds on to only the last of them. So
-# the memory grows with the number of steps, and with the size of what they work on, such as
-# a batch. The walk back adds the prices that it carries from one step to the next, and the
-# gradients that it leaves. But it builds no Jacobian: the table of a single tanh would have
-# a million times a million entries, four terabytes in float32.
+# All ten results are kept, although the loop itself holds on to only the last of them. The
+# other nine million numbers are there for the walk back alone. So the memory grows with the
+# number of steps, and with the size of what they work on, such as a batch. The walk back
+# adds the prices that it carries from one step to the next, and the gradients that it
+# leaves. But it builds no Jacobian: the table of a single tanh would have a million times a
+# million entries, four terabytes in float32.
 #
 # So if training runs out of memory, look at the kept values first. Three things make them
 # fewer. Take a smaller batch. Where no walk back will follow, such as when you measure how
