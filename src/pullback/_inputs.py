@@ -335,8 +335,8 @@ def check_inputs(
             raise TypeError(f"argnums is {argnums!r}; an int or a tuple of ints is needed")
         if not -len(inputs) <= i < len(inputs):
             raise ValueError(
-                f"argnums has {i}, and the number of inputs is {len(inputs)}; a number from "
-                f"{-len(inputs)} to {len(inputs) - 1} is needed"
+                f"argnums has {i}, and the number of inputs is {len(inputs)}; "
+                f"a number from {-len(inputs)} to {len(inputs) - 1} is needed"
             )
     indices = tuple(i % len(inputs) for i in asked)
     if not indices or len(set(indices)) < len(indices):
