@@ -61,8 +61,9 @@ def two_steps(**options):
 # the parameter is used only in some steps, set ``find_unused_parameters=True``. Then DDP
 # looks in each step for parameters on which no output depends. With ``static_graph=True``
 # you promise that all steps have the same graph, and DDP finds the unused parameters in
-# the first step. This is no cure for an *output* that does not enter the loss: DDP still
-# waits for the parameters behind it (:ref:`ddp-finished-reduction`). With a *gradient
+# the first step. ``static_graph`` is no cure for an *output* that does not enter the loss:
+# DDP still waits for the parameters behind it. There ``find_unused_parameters`` works
+# (:ref:`ddp-finished-reduction`). With a *gradient
 # penalty* neither of these two flags helps, and ``static_graph`` does harm
 # (:ref:`across-processes`). To find the unused parameter, run
 # ``backward`` on the module itself, without DDP:
