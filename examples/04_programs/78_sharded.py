@@ -129,7 +129,8 @@ print(found["all of w"][0][0])
 # ``torch.nn.utils.clip_grad_norm_`` takes care of this, and both processes see the norm
 # of the whole average. If you compute the norm yourself from ``to_local()``, it differs
 # between the processes. Then ``all_reduce`` the squares, and take the root
-# (:ref:`fsdp-norm-of-each`). Here is the norm that each process gets from ``clip_grad_norm_``:
+# (:ref:`fsdp-norm-of-each`). Here is the norm that each process gets from
+# ``clip_grad_norm_``:
 
 print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
 
