@@ -128,7 +128,9 @@ print(found["all of w"][0][0])
 # **Clipping.** The norm of a gradient needs all of its parts. Under ``fully_shard``,
 # ``torch.nn.utils.clip_grad_norm_`` takes care of this, and both processes see the norm
 # of the whole average. If you compute the norm yourself from ``to_local()``, it differs
-# between the processes. Here is the norm that each process gets from ``clip_grad_norm_``:
+# between the processes. Then ``all_reduce`` the squares, and take the root
+# (:ref:`fsdp-norm-of-each`). Here is the norm that each process gets from
+# ``clip_grad_norm_``:
 
 print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
 
