@@ -51,6 +51,7 @@ SHOWN = {
     "docs/answers/one-call-or-two.md": {"not-finite"},
     "docs/answers/optimizers.md": {"gradients-accumulate"},
     "docs/answers/releases.md": {"data-hides-changes"},
+    "docs/answers/rules.md": {"ones-on-mixed-samples"},
     "docs/answers/second-time.md": {"gradients-accumulate", "not-finite"},
     "docs/answers/several-losses.md": {"not-finite"},
     "docs/answers/shape-of-v.md": {
