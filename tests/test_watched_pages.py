@@ -69,6 +69,7 @@ SHOWN = {
     "docs/answers/what-v-does.md": {"not-finite"},
     "docs/answers/where-v-goes.md": {"repeated-index"},
     "docs/answers/zeros.md": {
+        "clamp-outside",
         "jacobian-of-a-closure",
         "ones-on-mixed-samples",
         "sigmoid-before-bce",
