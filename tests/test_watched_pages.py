@@ -51,6 +51,7 @@ SHOWN = {
     "docs/answers/one-call-or-two.md": {"not-finite"},
     "docs/answers/optimizers.md": {"gradients-accumulate"},
     "docs/answers/releases.md": {"data-hides-changes"},
+    "docs/answers/rules.md": {"ones-on-mixed-samples"},
     "docs/answers/second-time.md": {"gradients-accumulate", "not-finite"},
     "docs/answers/several-losses.md": {"not-finite"},
     "docs/answers/shape-of-v.md": {
@@ -68,6 +69,7 @@ SHOWN = {
     "docs/answers/what-v-does.md": {"not-finite"},
     "docs/answers/where-v-goes.md": {"repeated-index"},
     "docs/answers/zeros.md": {
+        "clamp-outside",
         "jacobian-of-a-closure",
         "ones-on-mixed-samples",
         "sigmoid-before-bce",
