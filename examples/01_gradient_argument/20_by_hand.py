@@ -21,8 +21,8 @@ here it is short enough for a pencil.
 # 10 to us, and in winter a unit of fuel costs 3. So our prices are ``v = [10, -3]``.
 #
 # While PyTorch computed the house, it took notes: which operation was done, and on which
-# tensors. These notes are called the :term:`graph <computation graph>`. This is what they
-# say:
+# tensors. These notes are called the :term:`graph <computation graph>`, because they can be
+# drawn as boxes with arrows between them (further down this page). This is what they say:
 #
 # =============================  ======================  ===================
 # operation                      what it computed        value
@@ -42,15 +42,13 @@ here it is short enough for a pencil.
 #   has the price −3.
 # - ``fuel`` is the sum of the squares. If one of the squares grows, fuel grows by the same
 #   amount. So each square has the price of fuel: ``[-3, -3, -3]``.
-# - ``squares`` is ``x**2``, and the slope of a square is twice the setting, here 2, 4 and
-#   6. So a setting gets the price of its square times this slope: ``[-6, -12, -18]``. This
-#   is the chain rule of school, "outer derivative times inner derivative". The price of the
-#   square is the outer one, and its slope is the inner one.
 # - ``heat`` is the sum of the settings. So each setting gets the price of heat:
 #   ``[10, 10, 10]``.
+# - ``squares`` is ``x**2``. The settings are 1, 2 and 3, and the slope of a square is twice
+#   the setting.
 #
-# Now two prices have arrived for each setting, because ``x`` was used twice: one on the way
-# through the squares, and one through heat. What becomes of the two?
+# The last step is yours. Two prices arrive for each setting, because ``x`` was used twice:
+# one comes through heat, and one through the squares.
 #
 # .. predict::
 #    :label: x
@@ -69,7 +67,8 @@ here it is short enough for a pencil.
 #          slope of a square is twice the setting.;
 #       prices at y: These are the prices of heat and fuel, with which the walk begins.
 #
-#    What is in ``x.grad`` after the walk?
+#    Which price comes to each setting through the squares? And what is in ``x.grad`` when
+#    both have arrived?
 #
 # PyTorch can show us its own walk. Normally it keeps only the result for ``x``, and
 # ``retain_grad`` asks it to keep what arrives at the others:
@@ -92,10 +91,15 @@ print("squares", squares.grad)
 print("x      ", x.grad)
 
 # %%
-# These are the numbers of our list. Each tensor has received prices in its own shape, one
-# for each number in it. At ``x`` the two prices have been added, because if you turn up a
-# stove, you get more heat *and* burn more fuel. The first stove earns 10 with its heat and
-# loses 6 with its fuel, which makes 4. The other two lose more than they earn.
+# Each tensor has received prices in its own shape, one for each number in it. Through the
+# squares, each setting has the price of its square times the slope:
+# :math:`-3\cdot(2,4,6)=(-6,-12,-18)`. This is the chain rule of school, "outer derivative
+# times inner derivative". The price of the square is the outer one, and its slope is the
+# inner one.
+#
+# At ``x`` the two prices have been added, because if you turn up a stove, you get more heat
+# *and* burn more fuel. The first stove earns 10 with its heat and loses 6 with its fuel,
+# which makes 4. The other two lose more than they earn.
 #
 # Here it was plain to see that ``x`` is used twice. It can also be hidden in one operation.
 # Take a product :math:`s\cdot t`. If :math:`s` grows a little, the product grows :math:`t`
@@ -169,9 +173,9 @@ pullback.live(house, start, v, rows=outputs, columns=stoves, graph=True)
 # -------------------------------
 #
 # In training, ``backward`` does the same walk. The number that we care about is the loss
-# now, and the walk begins there with the price 1. One thing is the other way round. What
-# we earned was to grow, and a loss is to shrink. So a positive price is bad news here: it
-# says that the loss rises.
+# now, and the walk begins there with the price 1. One thing is the other way round. We
+# wanted our earnings to grow, but we want a loss to shrink. So a positive price is bad news
+# here: it says that the loss rises.
 #
 # Below is a very small network. The input is 3. The first weight is ``w``, which is 0.5.
 # Then comes a ReLU, which lets a positive number through and makes a 0 of a negative one.
@@ -217,7 +221,21 @@ print("w", w.grad)
 # -------------
 #
 # And if you don't trust the walk, there is an experiment that needs no calculus. Turn up
-# the first stove by a thousandth, and look at what happens to our earnings:
+# the first stove by a thousandth, and see by how much our earnings rise. Divided by the
+# thousandth, this is a rate, and we compare it with the 4 of our walk.
+#
+# .. predict::
+#    :expects: choice
+#    :wrong: Exactly the number of the walk: It would be exact if the earnings rose in a
+#          straight line. But the fuel rises with the square of the setting.;
+#       A little more: The fuel rises faster and faster during the turn, and fuel costs us
+#          something.
+#
+#    What does the experiment give?
+#
+#    - A little less
+#    - Exactly the number of the walk
+#    - A little more
 
 
 def worth(a, b, c):
@@ -238,6 +256,25 @@ print(f"{rate:.3f}")
 # agree at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what
 # comes through the squares alone. The way through heat has been forgotten.
 #
+# A walk of your own
+# ------------------
+#
+# Each operation has to know only its own small rule. So you can write the walk back through
+# the house yourself, in a few lines of plain NumPy:
+
+import numpy as np
+
+settings = np.array([1.0, 2.0, 3.0])
+at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
+at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
+through_squares = at_squares * 2 * settings  # a square: times its slope
+through_heat = at_heat * np.ones(3)  # a sum again
+by_walk = through_squares + through_heat  # x was used twice: add
+by_walk
+
+# %%
+# This is what ``backward`` returned, and PyTorch had no part in it.
+#
 # .. dropdown:: May I check any gradient in this way?
 #
 #    Yes, if four things hold:
@@ -245,9 +282,8 @@ print(f"{rate:.3f}")
 #    - The function is smooth where you stand, without a kink or a jump nearby.
 #    - It gives the same answer when it is asked twice. So switch dropout off.
 #    - Nothing in it is kept from the gradient on purpose, as by ``detach``.
-#    - Each input may move on its own. So it is in most functions, but a few take only a
-#      matrix that is the same on both sides of its diagonal. There two entries have to move
-#      together.
+#    - Each input may move on its own. In a distance matrix, for example, the way from A to
+#      B stands twice, and both entries have to move together.
 #
 #    Compute in float64, as Python does here, because in float32 a small change may drown in
 #    rounding. :ref:`fix-finite-differences` helps when the two disagree.
@@ -287,22 +323,6 @@ turned = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 three = torch.stack([turned.sum(), (turned**2).sum(), turned[0] * turned[1]])
 three.backward(torch.tensor([10.0, -3.0, 5.0]))
 turned.grad
-
-# %%
-# .. dropdown:: The walk as a program of your own
-#
-#    Each operation has to know only its own small rule. So the walk back through the house
-#    is a few lines of plain NumPy.
-
-import numpy as np
-
-settings = np.array([1.0, 2.0, 3.0])
-at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
-at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
-through_squares = at_squares * 2 * settings  # a square: times its slope
-through_heat = at_heat * np.ones(3)  # a sum again
-by_walk = through_squares + through_heat  # x was used twice: add
-by_walk
 
 # %%
 # .. dropdown:: How we checked this page
@@ -376,6 +396,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "without u": 2 * (prediction - 2).detach() * 3,
     "without the input": 2 * (prediction - 2).detach() * u.detach(),
     "loss": loss.detach(),
+    "A little less": 0.99 < rate / by_walk[0] < 1,
+    "Exactly the number of the walk": rate == by_walk[0],
+    "A little more": 1 < rate / by_walk[0] < 1.01,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -41,31 +41,39 @@ y
 #
 # .. predict::
 #    :expects: choice
-#    :code:
-#    :wrong: One like x: Twelve numbers come back, but v goes in. It has a price for each
-#          output, and y holds four.;
-#       Either of them: PyTorch compares the shape of v with one other shape, and refuses
-#          all that differ from it.
+#    :wrong: The flat one and the column: The column has two dimensions, and y has one.
+#          PyTorch does not fit one shape to the other here.;
+#       All that hold four prices: In the column and in the row the number of prices is
+#          right, but PyTorch compares the shapes.;
+#       Only the one like x: Twelve numbers come back, but v goes in. It has a price for
+#          each output, and y holds four.
 #
-#    We want to know at what rate each of the twelve settings earns. So ``x.grad`` will hold
-#    twelve numbers. Which ``v`` does ``backward`` accept?
+#    We want to know at what rate each of the twelve settings earns. Somebody proposes four
+#    shapes for ``v``: a flat tensor of four prices, ``(4,)``, a column, ``(4, 1)``, a row,
+#    ``(1, 4)``, or one that looks like ``x``, ``(4, 3)``. Which of them does ``backward``
+#    accept?
 #
-#    - One like x
-#    - One like y
-#    - Either of them
+#    - Only the flat one
+#    - The flat one and the column
+#    - All that hold four prices
+#    - Only the one like x
 
-for v in (torch.ones(4, 3), torch.ones(4)):
+for shape in [(4,), (4, 1), (1, 4), (4, 3)]:
     try:
-        y.backward(v)
-        print(tuple(v.shape), "is accepted")
+        y.backward(torch.ones(shape))
+        print(shape, "is accepted")
     except RuntimeError as error:
         print(error)
 
 # %%
-# Twelve numbers come out, but only four go in. There is one price for the heat of each day.
+# Only the first, which has exactly the shape of ``y``. Twelve numbers come out, but only
+# four go in: one price for the heat of each day. The column and the row hold four prices as
+# well, and still they are refused. People write such a ``v`` when they take it from a
+# textbook, where a vector is either a row or a column. Our ``y`` is neither. It has one
+# dimension, and so must its ``v``.
 #
-# The message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is the
-# one that ``v`` should have. The ``[0]`` is there because a call may start from several
+# The last message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is
+# the one that ``v`` should have. The ``[0]`` is there because a call may start from several
 # tensors at once. PyTorch counts them from 0, and here there is only one.
 #
 # From four prices to twelve rates
@@ -109,8 +117,8 @@ x.grad
 # made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
 # dimensions as you like.
 #
-# Here are two days with two stoves. Move the price of the first day. Which of the four
-# rates change?
+# Here are two days with two stoves. Turn up a stove on the first day, and leave the prices
+# as they are. Which of the four rates at the bottom will change?
 
 import pullback
 
@@ -120,7 +128,8 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 # %%
 # .. dropdown:: Which rates change
 #
-#    The two in the first row. A price reaches the stoves of its own day, and no others.
+#    None. Heat is a sum, so it rises at a rate of 1 at any setting, and each rate is the
+#    price of its day. Only a price changes rates: the two of its own day.
 #
 # When y holds a single number
 # ----------------------------
@@ -148,11 +157,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# There is one price, as there should be, and still it is refused. It is not enough that
-# the *numbers of entries* agree: the two shapes have to be the same. The shape of
-# ``torch.tensor([1.0])`` is ``(1,)``, one row of one number, and that of ``total`` is
-# ``()``, a number alone. So write ``torch.tensor(1.0)``, without the brackets, or pass
-# nothing. For a single number like ``total`` PyTorch fills in a 1 of the right shape.
+# It is one price, as it should be, but in brackets. Its shape is ``(1,)``, and that of
+# ``total`` is ``()``, a number alone. So write ``torch.tensor(1.0)``, without the brackets,
+# or pass nothing. For a single number like ``total`` PyTorch fills in a 1 of the right
+# shape.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
 # fill in your prices, which may be negative or zero.
@@ -246,18 +254,15 @@ print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.s
 per_unit.grad
 
 # %%
-# .. dropdown:: One number, a row, a column, a list?
+# .. dropdown:: Other numbers alone, and Python lists
 #
 #    A ``y`` that holds one number need not have the shape ``()``. What a ``Linear(3, 1)``
 #    computes for a single sample of the shape ``(3,)`` has the shape ``(1,)``. Then ``v``
 #    has to be a ``(1,)``, too. If you pass nothing, PyTorch fills in a 1 of the shape that
-#    ``y`` has, be it ``()``, ``(1,)`` or ``(1, 1)``, if ``y`` is a real number.
+#    ``y`` has: ``()``, ``(1,)`` or ``(1, 1)``. (A complex ``y`` always needs a ``v``.)
 #
-#    When ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or ``(4, 1)`` is
-#    refused. People write such a ``v`` when they take it from a textbook, where a vector is
-#    either a row or a column. Our ``y`` is neither. It has one dimension, and so must its
-#    ``v``. A list of numbers is refused, too: ``v`` is a tensor, and it has to be on the
-#    device of ``y``.
+#    A Python list, such as ``[1.0, 10.0, 5.0, 2.0]``, is refused. ``v`` is a tensor, and
+#    it has to be on the device of ``y``.
 #
 # .. dropdown:: And the table, when x is a matrix?
 #
@@ -318,11 +323,17 @@ for f in maps:
         assert product.shape == t.shape
         torch.testing.assert_close(product, torch.tensordot(v, J, dims=out.ndim))
 
+try:
+    (torch.ones((), requires_grad=True) * 1j).backward()
+except RuntimeError as error:
+    refused = str(error)
+assert "implicitly" in refused
 refused = []
 for output, attempt in [
     (x.sum(), torch.ones(1)),
     (x.sum(dim=1), torch.ones(1, 4)),
     (x.sum(dim=1), torch.ones(4, 1)),
+    (x.sum(dim=1), torch.ones(4, 3)),
     (days @ per_unit, torch.ones_like(per_unit)),
 ]:
     try:
@@ -330,7 +341,7 @@ for output, attempt in [
     except RuntimeError as error:
         refused.append(str(error))
 assert all("Mismatch in shape" in message for message in refused)
-assert len(refused) == 4
+assert len(refused) == 5
 try:
     x.sum(dim=1).backward([1.0, 1.0, 1.0, 1.0])  # a list is no tensor
 except TypeError as error:
@@ -353,7 +364,12 @@ with warnings.catch_warnings(record=True) as heard:
     assert accepts(torch.sum, torch.tensor(1.0))
     alone = accepts(torch.sum, torch.tensor([1.0]))
 by_day = lambda x: x.sum(dim=1)
-like_x, like_y = accepts(by_day, torch.ones(4, 3)), accepts(by_day, torch.ones(4))
+flat, as_column, as_row, like_x = (
+    accepts(by_day, torch.ones(shape)) for shape in [(4,), (4, 1), (1, 4), (4, 3)]
+)
+for at in (two_days, two_days + 1):
+    (rates,) = torch.autograd.grad(by_day(at.requires_grad_()), at, prices)
+    assert rates.tolist() == [[1, 1], [10, 10]]
 guesses = {  # wrong ones, of which the boxes above say what they are
     "times the settings": 10 * settings[1],
     "without a price": heat_rates[1, 1],
@@ -370,9 +386,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "x": x.shape,
     "a column": day_prices[:, None].shape,
     "one number": x.sum().shape,
-    "One like x": like_x and not like_y,
-    "One like y": like_y and not like_x,
-    "Either of them": like_x and like_y,
+    "Only the flat one": flat and not (as_column or as_row or like_x),
+    "The flat one and the column": flat and as_column and not (as_row or like_x),
+    "All that hold four prices": flat and as_column and as_row and not like_x,
+    "Only the one like x": like_x and not (flat or as_column or as_row),
     "It is accepted": alone,
     "It is accepted, with a warning": alone and len(heard) > 0,
     "It is refused": not alone,

@@ -10,7 +10,8 @@ price for each. In a training loop nobody sets any prices, and yet some ``v`` ar
 the network in every step. Where does it come from? It is the gradient of the loss with
 respect to the predictions. Once you have seen this, you can do something that looks
 impossible: train through a renderer, a simulation or another person's computer, into which
-PyTorch cannot look at all.
+PyTorch cannot look at all. You only need somebody there who tells you how fast the result
+changes with each number that goes in.
 """
 
 # %%
@@ -125,9 +126,9 @@ pullback.live(
 # the network receives as ``v`` is the gradient of the loss with respect to the
 # predictions.
 #
-# But what we earn is to grow, and a loss is to shrink. So we leave the word *price* to the
-# house. Here an entry of ``v`` is the rate at which the loss *rises* when one prediction
-# rises and the others stay. Our loss is the mean squared error over four samples:
+# We wanted our earnings to grow, but we want a loss to shrink. So a positive entry of ``v``
+# is bad news here: it is the rate at which the loss *rises* when one prediction rises and
+# the others stay. Our loss is the mean squared error over four samples:
 #
 # .. predict::
 #    :expects: signs
@@ -155,9 +156,51 @@ prediction.grad
 # move each prediction *against* its sign, the first one up and the last two down.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
-# direction the output is wrong, and how much this matters. The last layer turns this ``v``
-# into gradients for its own weights and a ``v`` for the layer before it, and so it goes on,
-# in the walk of :ref:`every-number-by-hand`, as far back as there are weights to train.
+# direction the output is wrong, and how much this matters.
+#
+# From layer to layer
+# -------------------
+#
+# The last layer receives this ``v``. It turns it into gradients for its own weights and a
+# ``v`` for the layer before it, and so it goes on, in the walk of
+# :ref:`every-number-by-hand`, as far back as there are weights to train. Here is a layer
+# with three inputs and two outputs. Each output multiplies the inputs by one row of ``W``,
+# and adds the products up:
+
+W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
+sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+W @ sample
+
+# %%
+# .. predict::
+#    :value: 1
+#    :for: three numbers
+#    :wrong: first output: This is what the first output sends back. The second one uses the
+#          inputs as well, and what it sends is added.;
+#       second output: This is what the second output sends back. The first one uses the
+#          inputs as well, and what it sends is added.;
+#       with ones: Here each row counts once. The second output has received −2.;
+#       times the inputs: This is what arrives at the second output, times each input. Its
+#          weights get that. The inputs get it times the weights.;
+#       subtracted: Here the second row counts −1. It counts −2, as the second output has
+#          received.
+#
+#    The numbers 1 and −2 arrive at the two outputs, as the ``v`` of this layer. Which
+#    ``v`` does it send to the layer before, one number for each input?
+
+arrives = torch.tensor([1.0, -2.0])
+(W @ sample).backward(arrives)
+print("for the layer before:", sample.grad)
+print("for its own weights:", W.grad)
+
+# %%
+# Take the first input. The first output multiplies it by 1, and so it sends
+# :math:`1\cdot1` back. The second output multiplies it by 3, and sends :math:`-2\cdot3`.
+# The two are added up, which makes −5. For all three inputs together this is ``v @ W``.
+#
+# And the weights? Each weight is multiplied by one input, in one output. So it gets what
+# arrives at this output, times this input. The last weight of the second row, for example,
+# gets :math:`-2\cdot3=-6`.
 #
 # Cutting the program in two
 # --------------------------
@@ -203,9 +246,10 @@ x.grad
 # %%
 # Two numbers are enough, however many stoves there are: the rates at which the worth
 # changes with heat and with fuel. The result is the same as in one piece, and this is what
-# the ``gradient`` argument is made for. What PyTorch cannot see, somebody else has to
-# differentiate. They only have to tell us the gradient of their number with respect to
-# ``y``. We pass it as ``v``, and ``backward`` carries it on to ``x``:
+# the ``gradient`` argument is made for. The part that PyTorch cannot see has to be
+# differentiated by whoever keeps it, with a formula, as here, or with another program. They
+# only have to tell us the gradient of their number with respect to ``y``. We pass it as
+# ``v``, and ``backward`` carries it on to ``x``:
 
 edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
 values = {"x": x, "y": y, "worth": torch.tensor(value)}
@@ -283,26 +327,6 @@ worth(house(next_day)).backward()
 next_day.grad
 
 # %%
-# .. dropdown:: How does a layer turn its v into one for the layer before?
-#
-#    In the code below, a layer has two outputs and three inputs, and 1 and −2 arrive at the
-#    two outputs. Take the first input. The first output multiplies it by 1, and so it sends
-#    :math:`1\cdot1` back. The second output multiplies it by 3, and sends
-#    :math:`-2\cdot3`. The two are added up, which makes −5. For all three inputs together
-#    this is ``v @ W``.
-#
-#    And the weights? Each weight is multiplied by one input, in one output. So it gets what
-#    arrives at this output, times this input. The last weight of the second row, for
-#    example, gets :math:`-2\cdot3=-6`.
-
-W = torch.tensor([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)
-sample = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-arrives = torch.tensor([1.0, -2.0])
-(W @ sample).backward(arrives)
-print(W.grad)
-sample.grad
-
-# %%
 # .. dropdown:: The same in letters
 #
 #    This is the chain rule for several variables. You read :math:`\partial` like the d in a
@@ -320,10 +344,10 @@ sample.grad
 # .. dropdown:: Where people do this
 #
 #    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
-#    from a description in words. The numbers in ``latents`` stand for a picture of the
-#    object. A second network compares this picture with the words, and its answer becomes
-#    ``grad``: it says how each number in ``latents`` should change
-#    (:ref:`the case study <score-distillation>`).
+#    from a description in words. ``latents`` holds a picture of the object, which an
+#    encoder has turned into fewer numbers. Another network compares this picture with the
+#    words, and its answer becomes ``grad``: it says how each number in ``latents`` should
+#    change (:ref:`the case study <score-distillation>`).
 #
 # .. dropdown:: When both halves are in PyTorch
 #
@@ -351,8 +375,7 @@ x.grad
 #    your own (:ref:`how that is done <custom-function>`). *Upstream gradient* is a word of
 #    lectures, because the gradients flow like a stream from the loss to the inputs.
 #    Mathematicians and JAX say :term:`cotangent`. They use this word for ``v``, and for
-#    what arrives at any other tensor on the walk back. We say *price* as long as the
-#    example is about money.
+#    what arrives at any other tensor on the walk back. We say *price*, too.
 #
 # .. dropdown:: How we checked this page
 #
@@ -417,6 +440,11 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "prices alone": torch.tensor([10.0, -4.0]),
     "undivided": torch.tensor([10.0, -2.0 * 29]),
     "fuel now": torch.tensor([10.0, -29.0]),
+    "first output": W.detach()[0],
+    "second output": -2 * W.detach()[1],
+    "with ones": torch.ones(2) @ W.detach(),
+    "times the inputs": W.grad[1],
+    "subtracted": torch.tensor([1.0, -1.0]) @ W.detach(),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -64,10 +64,10 @@ x.grad
 # %%
 # These are the slopes :math:`2x`, one for each point.
 #
-# Ones *add up* the rows. **Each entry of the result is a single slope if each number in x
-# is used by only one output.** Then there is one slope in each column, and zeros are added
-# to it. In the house of the first page both outputs, heat and fuel, use every stove. There,
-# ones add a rate of heat to a rate of fuel.
+# Ones *add up* the rows. **If each number in x is used by only one output, each entry of
+# the result is a single slope.** Then there is one slope in each column, and zeros are
+# added to it. In the house of the first page both outputs, heat and fuel, use every stove.
+# There, ones add a rate of heat to a rate of fuel.
 #
 # Nothing changes with more points, and so a whole curve and its slope cost one call:
 
@@ -119,9 +119,10 @@ w.grad
 # column of the table holds three slopes, and ones add them up.
 #
 # If the outputs are losses, this is what training wants: the gradient of the total loss of
-# a batch. If you want the three slopes, no ``v`` can give them in one call of ``backward``,
-# because ``w.grad`` has the shape of ``w``, and there is room for one number. Part 2 shows
-# how to keep them apart (:ref:`one-jacobian-per-sample`).
+# a batch. But suppose that you want the three slopes apart. On the curve a single call gave
+# a hundred slopes, because there were a hundred points to hold them. ``w.grad`` looks like
+# ``w`` and holds one number, so no ``v`` can give all three in one call of ``backward``.
+# Part 2 shows how to keep them apart (:ref:`one-jacobian-per-sample`).
 #
 # The sum does the same
 # ---------------------
@@ -135,25 +136,51 @@ y = x**2
 y.retain_grad()
 y.sum().backward()
 print(y.grad)
-x.grad
+by_sum = x.grad
+by_sum
 
 # %%
 # If any entry of ``y`` grows, the sum grows by the same amount. So the gradient of the sum,
 # with respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``.
 # Both lines give the same result, and you may write the one that you find easier to read.
-# The mean is the sum divided by five. So ``y.mean()`` sends 1/5 back in the place of each
-# 1, and all slopes come out five times too small.
 #
-# In the picture, move a point. Which of the slopes at the bottom follow it? Then set an
-# entry of ``v`` to 3. What becomes of the slope at that point?
+# .. predict::
+#    :value: 1
+#    :for: five numbers
+#    :wrong: ones again: This is what the sum sends. When an entry grows by a unit, the mean
+#          of five grows by less.;
+#       the mean itself: This is the mean itself, five times. The question is how fast it
+#          rises with each entry.;
+#       fifths of y: These are the entries divided by five. How fast the mean rises does not
+#          depend on how large they are.;
+#       fifths of the slopes: This is what comes out at x. At y the walk has not come to the
+#          squares yet.
+#
+#    And ``y.mean().backward()``, for the five points? Which five numbers does it send to
+#    ``y``, and what becomes of the slopes?
+
+x.grad = None
+y = x**2
+y.retain_grad()
+y.mean().backward()
+print(y.grad)
+x.grad
+
+# %%
+# The mean is the sum divided by five. So it sends 1/5 back in the place of each 1, and all
+# slopes come out five times too small. Who draws them believes that the curve is flatter
+# than it is.
+#
+# In the picture, leave the points where they are. Can you find a ``v`` with which all five
+# numbers at the bottom are 12?
 
 pullback.live(torch.square, torch.arange(1.0, 6.0))
 
 # %%
-# .. dropdown:: What follows what
+# .. dropdown:: The v for which all five are 12
 #
-#    One slope follows the point, and no other. With a 3 in ``v``, the slope at that point
-#    is counted three times.
+#    ``[6, 3, 2, 1.5, 1.2]``. In each column there is one slope, 2, 4, 6, 8 or 10, and
+#    nothing but its own entry of ``v`` multiplies it.
 #
 # Points with several coordinates
 # -------------------------------
@@ -271,7 +298,9 @@ first.grad
 #    of the samples with one call for each of them, and the sum with ones for a function
 #    that mixes its inputs.
 
-assert torch.equal(x.grad, J.diagonal())
+assert torch.equal(by_sum, J.diagonal())
+even = torch.tensor([6.0, 3.0, 2.0, 1.5, 1.2]) @ J
+torch.testing.assert_close(even, torch.full((5,), 12.0))
 assert torch.equal(J, J.diagonal().diag())
 assert torch.equal(in_one_call, sides.detach().flip(1))
 for sample, together in zip(samples, samples.grad, strict=True):
@@ -287,8 +316,7 @@ mixed = torch.softmax(x, 0) * x.cumsum(0)
 (ones,) = torch.autograd.grad(mixed, x, torch.ones(5), retain_graph=True)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
-(mean,) = torch.autograd.grad((x**2).mean(), x)
-torch.testing.assert_close(mean, x.grad / 5)
+torch.testing.assert_close(x.grad, by_sum / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 
@@ -318,6 +346,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "how often": (rows != 0).sum(0),
     "first row": rows[0],
     "squares of s": (s**2).sum(),
+    "ones again": torch.ones(5),
+    "the mean itself": y.detach().mean().expand(5),
+    "fifths of y": y.detach() / 5,
+    "fifths of the slopes": x.grad,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -49,8 +49,9 @@ picture.grad
 # at 1. The tongue does nothing for the cat.
 #
 # There is a shorter way to write this, ``scores[0].backward()``. It needs no ``v``, because
-# ``scores[0]`` is a number. On the way back, the indexing hands its 1 to the entry that you
-# took and zeros to all others, and so it makes the same one-hot ``v`` for you.
+# ``scores[0]`` is a number, and the walk starts there with a 1. Its first step leads to
+# ``scores``, where the cat gets this 1, and the dog, which was not used, gets 0. That is
+# the same one-hot ``v``.
 #
 # Two surprises
 # -------------
@@ -71,8 +72,9 @@ except RuntimeError as error:
 # memory. This is why, on the earlier pages, we computed a new ``y`` for each call.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
-# ``retain_graph=True``. Then the numbers are kept. (The name ``retain_grad`` is similar,
-# but it keeps a gradient and no graph.)
+# ``retain_graph=True``. Then the numbers are kept.
+#
+# Do not confuse it with ``retain_grad``, which keeps a gradient and no graph.
 #
 # Let us walk twice in a loop, and collect both gradients:
 #
@@ -183,10 +185,8 @@ scores = torch.stack([network(picture) for picture in album])
 scores
 
 # %%
-# Look at the column of the cat. Its three scores depend on three different pictures, so
-# three ones do no harm there: nothing is added up. But the two scores of a row depend on
-# the same picture, and ones for both would add their gradients. So we make one call for
-# each column:
+# Look at the column of the cat. On how many pictures does each of its scores depend? And
+# which scores depend on the same picture?
 #
 # .. predict::
 #    :value: 1
@@ -203,8 +203,8 @@ scores
 #       all pictures: Here the rows of all three pictures are added up. Each picture has its
 #          own row in the result.
 #
-#    Which ``v`` asks about the *cat* in all three pictures? And which three numbers come
-#    back for the second picture, whose pixels are 4, 2 and 1?
+#    Which ``v`` asks about the *cat* in all three pictures with a single call? And which
+#    three numbers come back for the second picture, whose pixels are 4, 2 and 1?
 
 answers = []
 for k in range(2):
@@ -217,9 +217,11 @@ print("dog:", answers[1])
 
 # %%
 # For the cat, each row holds that picture's right ear, its left ear, and 0. For the dog it
-# is always ``[0, 0, 5]``. Two calls were enough for six gradients. As long as no picture
-# has an influence on the scores of another, you need one call for each class, however many
-# pictures there are.
+# is always ``[0, 0, 5]``. The three scores of a column depend on three different pictures,
+# so three ones do no harm there: nothing is added up. But the two scores of a row depend on
+# the same picture, and ones for both would add their gradients. So two calls were enough
+# for six gradients. As long as no picture has an influence on the scores of another, you
+# need one call for each class, however many pictures there are.
 #
 # .. admonition:: Remember
 #
@@ -229,8 +231,8 @@ print("dog:", answers[1])
 #      the last.
 #    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or
 #      use ``torch.autograd.grad``, which returns the product instead.
-#    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
-#      call with a batch of ``v`` (the box *All rows in one call*, below).
+#    - One call for each output gives the table. In a batch, one call for each class is
+#      enough, if no sample has an influence on the scores of another.
 #
 # .. admonition:: Try it
 #
@@ -279,13 +281,13 @@ at_once
 #    to the cat's product as well, with the price 0, and is refused there.
 #
 #    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
-#    numbers. So a second walk through sums alone is not refused, unless ``torch.compile``
-#    has compiled them.
+#    numbers. So a second walk through sums alone is not refused, unless the program has
+#    been compiled.
 #
 #    *What may I do between the two walks?* Do not write into the tensors that were saved.
 #    PyTorch keeps the tensors themselves, such as ``picture``, and no copies
-#    (:ref:`rows-keep-the-graph`). And where ``DistributedDataParallel`` trains on several
-#    devices, two walks are not the same as one (:ref:`ddp-several-backwards`).
+#    (:ref:`rows-keep-the-graph`). If you train on several devices, there is more to know
+#    (:ref:`ddp-several-backwards`).
 #
 # .. dropdown:: How we checked this page
 #
