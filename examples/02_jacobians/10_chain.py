@@ -43,11 +43,31 @@ print(J_thermostat)
 print(J_house)
 
 # %%
-# Now turn the second dial a little. Read down its column in the first table: the first
-# stove does not move, the second moves as fast as the dial, and the third three times as
-# fast. From the second table we know that fuel reacts to the second stove at a rate of 4,
-# and to the third at a rate of 6. So the dial reaches the fuel in two ways, through
-# these two stoves, and their effects add up. (The first stove counts 0.)
+# Now turn the second dial a little. It reaches the fuel in two ways, through the second
+# stove and through the third.
+#
+# .. predict::
+#    :label: both ways together
+#    :for: the rate of the fuel
+#    :wrong: one way: This is the way through the third stove alone. The dial moves the
+#          second as well.;
+#       same speed for both: The third stove moves three times as fast as the dial.;
+#       ways multiplied: Here the two ways are multiplied. Their effects add up.;
+#       first dial: This is the first dial, which moves the first and the second stove.;
+#       row of the fuel: This is the row of the fuel, added up, as if the dial moved all
+#          three stoves as fast as itself.
+#
+#    Read the two tables. How fast does the second dial move these two stoves, and how fast
+#    does the fuel react to each of them? At which rate does the second dial move the fuel?
+
+through = J_house[1] * J_thermostat[:, 1]  # row of the fuel, column of the second dial
+print("through each stove:", through)
+print("both ways together:", through.sum().item())
+
+# %%
+# The second dial moves the second stove as fast as itself, and the third three times as
+# fast. Fuel reacts to these stoves at rates of 4 and 6. The dial does not move the first
+# stove, so the way through it counts 0. The effects add up:
 #
 # .. math::
 #
@@ -67,8 +87,8 @@ print(J_house)
 #
 # In this way two matrices are multiplied: each *row* of the left one meets each *column* of
 # the right one. In code it is ``@``. **The Jacobian of two steps together is the product of
-# their Jacobians, with the last step on the left.** Here both steps are smooth, and the
-# house uses nothing of the dials but the stoves:
+# their Jacobians, with the last step on the left.** For this, both steps have to be smooth,
+# and the dials must reach the house only through the stoves, as they do here:
 
 
 def whole(t):
@@ -182,10 +202,10 @@ t.grad
 # stove, :math:`(10-4)\cdot1+(10-6)\cdot3`. With the tables first, we add for each output,
 # :math:`10\cdot(1+3)-(4+18)`. Both are 18.
 #
-# So the numbers are the same, apart from rounding and overflow, but the work is not. To
-# multiply an ``(a, b)`` matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications,
-# and ``v`` counts as a matrix with one row. Here is the first line for our house. Each
-# step multiplies a row by a table and makes a new row:
+# So the result is the same for our house, but the work is not. To multiply an ``(a, b)``
+# matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
+# matrix with one row. Here is the first line for our house. Each step multiplies a row by a
+# table and makes a new row:
 
 import pullback
 
@@ -197,6 +217,7 @@ pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat
 # :math:`2\cdot3\cdot2+1\cdot2\cdot2=16`. For such small tables it hardly matters.
 #
 # .. predict::
+#    :code:
 #    :for: start on the left, tables first, in millions
 #    :wrong: one step: On the left there are two steps, and each takes one million.;
 #       two rows: A row times a table takes one million. A table has a thousand rows, so a
@@ -249,10 +270,9 @@ print("with the new table:", fresh)
 # long as you run the forward pass again after a change. If you multiply tables yourself,
 # you have to take care of it.
 #
-# Below are the dials, the table of the whole, and what the dials earn. In the graph the
-# thermostat is called *Mv*, short for "matrix times vector". It has nothing to do with our
-# ``v``. Turn one dial up, and leave the other at 1. From which setting on does it cost
-# money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. (*Mv* in the graph,
+# "matrix times vector", is the thermostat.) Turn one dial up, and leave the other at 1.
+# From which setting on does it cost money to turn it further?
 
 
 def installed(t):
@@ -382,6 +402,11 @@ backwards = J_thermostat @ J_house
 assert backwards[0].tolist() == (J_thermostat[0, 0] * J_house[0]).tolist()  # dial as heat
 
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "one way": through[2].item(),
+    "same speed for both": J_house[1, 1:].sum().item(),
+    "ways multiplied": through[1:].prod().item(),
+    "first dial": (J_house @ J_thermostat)[1, 0].item(),
+    "row of the fuel": J_house[1].sum().item(),
     "right order": (J_house @ J_thermostat).shape,
     "thermostat": J_thermostat.shape,
     "house": J_house.shape,

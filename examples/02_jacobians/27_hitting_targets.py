@@ -8,9 +8,9 @@ Our house gives 6 units of heat and burns 14 units of fuel. How do we move its t
 to get the same heat from 13 units of fuel? If one number is to get better, its gradient
 says which way to go. But here two numbers count: the fuel is to fall, and the heat is to
 stay. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
-output. This page finds the shortest step that does it, first with a pencil and then with
-one call, ``torch.linalg.pinv(J) @ missing``. As the rates change on the way, we compute
-the table again after each step, and repeat. This is *Newton's method*.
+output. This page finds a step that does it, first with a pencil and then with one call,
+``torch.linalg.pinv(J) @ missing``. Are there other steps, and is ours the best one? And
+what happens when the stoves of the real house move?
 """
 
 # %%
@@ -70,9 +70,8 @@ print("table says:", J @ downhill)
 #
 # So let us try a step that is made of the two rows, ``a`` times the row of the heat plus
 # ``b`` times the row of the fuel. Then we have two numbers to choose and two targets to
-# hit, so we can hope to hit both. Why the rows, and not something else? Because the step
-# that we find in this way will turn out to be the shortest of all. For each row by itself,
-# the table says what a step along it does to heat and fuel:
+# hit, so we can hope to hit both. (What is special about the rows, we shall see below.) For
+# each row by itself, the table says what a step along it does to heat and fuel:
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by
@@ -148,14 +147,31 @@ print("change of the fuel:", fuel)
 
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
-# movement does nothing at all, and we call it *idle*. There is one wherever three stoves
-# have to keep two outputs: two conditions cannot tie down three numbers. So our step is not
-# the only one: we may add any amount of the idle movement to it, and still hit both
+# movement does nothing at all, and we call it *idle*. A house with more stoves than outputs
+# always has an idle movement, because two conditions cannot fix three numbers. So our step
+# is not the only one. We may add any amount of the idle movement to it, and still hit both
 # targets.
 #
 # Which of these steps is best? The table is right only near the place where it was
 # computed, so we want a short one. The length of a step is the root of the sum of its
-# squares, in code ``norm()``:
+# squares, in code ``norm()``.
+#
+# .. predict::
+#    :expects: choice
+#    :wrong: Longer when added, shorter when subtracted: Add up the squares of both new
+#          steps. In each of them the second stove, which stood still, has to move.;
+#       Shorter when added, longer when subtracted: Add up the squares of both new steps. In
+#          each of them the second stove, which stood still, has to move.;
+#       Shorter in both cases: In both new steps the second stove, which stood still, moves
+#          by two units. Its square alone is more than our whole step has.
+#
+#    Our step is ``[0.25, 0, -0.25]``, and the idle movement is ``[1, -2, 1]``. Add the idle
+#    movement once, or subtract it. Does our step become longer or shorter?
+#
+#    - Longer when added, shorter when subtracted
+#    - Shorter when added, longer when subtracted
+#    - Shorter in both cases
+#    - Longer in both cases
 
 for amount in (-1.0, 0.0, 1.0):
     other = step + amount * idle
@@ -170,9 +186,8 @@ for amount in (-1.0, 0.0, 1.0):
 #
 # Multiply the idle movement by a row of the table, entry by entry, and add up. This is what
 # the table says about that output, and it is 0 for both rows, because the idle movement
-# changes neither heat nor fuel. Our step is half of the heat's row, less an eighth of the
-# fuel's row. So if we multiply the idle movement by our step and add up, we get half of 0,
-# less an eighth of 0, and that is 0, too:
+# changes neither heat nor fuel. Our step is made of these two rows. So if we multiply the
+# idle movement by our step, entry by entry, and add up, we get 0 as well:
 #
 # .. math::
 #
@@ -189,11 +204,12 @@ for amount in (-1.0, 0.0, 1.0):
 # movement can only make our step longer. (Two movements with such a sum of 0 are at right
 # angles, and this is Pythagoras.)
 #
-# And what about all the other steps that hit both targets? Subtract our step from one of
-# them. Both change the heat by 0 and the fuel by −1, so the difference changes
-# neither, and is idle. The other step is therefore our step plus an idle movement, and it
-# is longer than ours. So a sum of rows that hits the targets is the *shortest* step that
-# hits them, as far as the table knows.
+# And what about all the other steps that hit both targets? Take one of them, and subtract
+# our step from it. Each of the two steps changes the heat by 0 and the fuel by −1. So their
+# difference changes the heat by 0 and the fuel by 0, and is an idle movement. The other
+# step is therefore our step plus an idle movement, and it is longer than ours. So a sum of
+# rows that hits the targets is the *shortest* step that hits them, as far as the table
+# knows.
 #
 # One call for all of this
 # ------------------------
@@ -208,9 +224,7 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 # The step in the real house
 # --------------------------
 #
-# So far this was only what the table says. Now we move the stoves, by 0.25, 0 and −0.25. A
-# stove that goes from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows
-# the rate :math:`2x`, and so the :math:`2xs`, but not the :math:`s^2`.
+# So far this was only what the table says. Now we move the stoves, by 0.25, 0 and −0.25.
 #
 # .. predict::
 #    :label: fuel above the target
@@ -220,15 +234,17 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #       one stove: This is the square of one stove. Two of them move.;
 #       unsquared: This is the length of the step. Its square is what is missed.
 #
-#    How far above 13 does the fuel end?
+#    The table promises a fuel of 13, and it is not quite right. How far above 13 does the
+#    fuel end? (Each stove burns the square of its setting.)
 
 print(house(x + step))
 print("fuel above the target:", (house(x + step)[1] - 13).item())
 
 # %%
-# The heat is 6, and the fuel came down to 13.125. What it has too much is the sum of the
-# squares of the step. So we compute the table at the new place, step again, and repeat this
-# a few times:
+# The heat is 6, and the fuel came down to 13.125. A stove that goes from :math:`x` to
+# :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the rate :math:`2x`, and so the
+# :math:`2xs`, but not the :math:`s^2`. So the fuel is too high by the sum of the squares of
+# the step. We compute the table at the new place, step again, and repeat this a few times:
 
 at = x
 for _ in range(3):
@@ -238,8 +254,7 @@ for _ in range(3):
 # %%
 # This is *Newton's method*. From a good start it solves equations, here with the whole
 # Jacobian at each step. In robotics, for example, ``x`` holds the angles of the joints and
-# the targets say where the hand should be. On the next pages it finds the temperatures of
-# a thousand rooms, and one such step corrects a network.
+# the targets say where the hand should be.
 #
 # Mostly it raises no error when it goes astray. So look at what is missing after each step.
 # Here it shrinks fast. If it does not, the targets may be out of reach, or the start was
@@ -388,10 +403,15 @@ for unit, digits in ((1e5, torch.float32), (1e6, torch.float32), (1e6, torch.flo
     hit = (uneven @ torch.linalg.pinv(uneven) @ more_heat.to(digits))[0]
     assert abs(hit - (0.0 if (unit, digits) == (1e6, torch.float32) else 0.1)) < 0.01
 
+added, ours, taken = ((step + k * idle).norm().item() for k in (1, 0, -1))
 guesses = {  # wrong ones, of which the boxes above say what they are
     "no miss": 0.0,
     "one stove": step[0].item() ** 2,
     "unsquared": step.norm(),
+    "Longer when added, shorter when subtracted": added > ours > taken,
+    "Shorter when added, longer when subtracted": taken > ours > added,
+    "Shorter in both cases": max(added, taken) < ours,
+    "Longer in both cases": min(added, taken) > ours,
     "nothing": (J @ idle)[0],
     "up alone": J[1, 0] + J[1, 2],
     "second alone": -2 * J[1, 1],
