@@ -60,6 +60,7 @@ SHOWN = {
         "not-finite",
         "weights-broadcast",
     },
+    "docs/answers/surrogates.md": {"backward-that-ignores-v"},
     "docs/answers/through-time.md": {"data-hides-changes", "not-finite"},
     "docs/answers/twice-as-large.md": {
         "gradients-accumulate",
