@@ -84,8 +84,25 @@ pullback.live(shares, x.detach(), rows=apartments, columns=radiators)
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
 #
+# Ones that look reasonable
+# -------------------------
+#
 # Zeros would at least make you suspicious. Usually ones return numbers that look quite
-# reasonable, as you will see now.
+# reasonable. Here we divide by ``x.norm()``, the square root of the sum of the squares.
+# Look at the third number under the table, and then at the column above it:
+
+
+def scaled(x):
+    return x / x.norm()
+
+
+K = torch.autograd.functional.jacobian(scaled, x.detach())
+pullback.draw.vjp(torch.ones(3), K, result_name="ones")
+
+# %%
+# The ones say that the third output falls when its input rises. But the entry on the
+# diagonal is 0.27, so it rises. The other two outputs fall when this input rises, and the
+# ones have added that.
 #
 # Samples that look at each other
 # -------------------------------
@@ -180,13 +197,16 @@ for batch in (samples, others):  # beside the old two, and beside the new two
     y = network(batch)
     (in_eval,) = torch.autograd.grad(y, batch, torch.ones(3, 1))
     print("with ones, in eval mode:", in_eval[0])
+print("batches in its averages:", network[1].num_batches_tracked.item())
 
 # %%
 # It is a new row, because in eval mode the network is another function: it computes with
 # other means and spreads. But now the row is the same whoever else is in the batch, and
 # ones give the gradient of the first output alone. It is the function that you use after
-# training. In a network that has not been trained, the averages are not made of any data
-# yet. So train first, and then ask. Call ``network.train()`` before you go on training.
+# training. Ours has not been trained. It has met two small batches on this page, when we
+# asked in training mode, and each has moved its averages by a tenth of the way. For the
+# most part they are still the numbers with which every BatchNorm begins. So train first,
+# and then ask. Call ``network.train()`` before you go on training.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you how fast each share rises with its own radiator. Like the
@@ -252,22 +272,6 @@ for mode in ("eval", "training"):
     for name in v:
         (rows,) = torch.autograd.grad(y, samples, v[name], retain_graph=True)
         print(f"{mode} mode, {name}, as wanted:", torch.allclose(rows[0], rain[0]))
-
-# %%
-# .. dropdown:: Ones that look reasonable
-#
-#    The shares gave zeros, which would make you suspicious. Here we divide by ``x.norm()``,
-#    the square root of the sum of the squares, and no zeros come back. Read the third
-#    column. The third output rises with its own input, at a rate of 0.27. The ones say that
-#    it falls.
-
-
-def scaled(x):
-    return x / x.norm()
-
-
-K = torch.autograd.functional.jacobian(scaled, x.detach())
-pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 
 # %%
 # .. dropdown:: Other functions that mix
@@ -345,6 +349,14 @@ for mode in ("training", "eval"):
         torch.testing.assert_close(ones[0], nudged.sum(0)[0], **close)
         torch.testing.assert_close(alone[0], own[0], **close)
 network.eval()
+alike, spread = torch.nn.BatchNorm1d(4).double(), torch.ones(4, dtype=torch.float64)
+for batch in (samples, others):  # what ours had met when we called eval()
+    hidden = network[0](batch)
+    alike(hidden)
+    spread = 0.9 * spread + 0.1 * hidden.var(0)  # a tenth of the way
+torch.testing.assert_close(alike.running_var, spread.detach())
+as_met = torch.nn.Sequential(network[0], alike.eval(), *network[2:])
+torch.testing.assert_close(torch.autograd.grad(as_met(others).sum(), others)[0], in_eval)
 later = torch.stack([*first_sample(samples), *first_sample(others)])
 torch.testing.assert_close(later, later[:1].expand(4, 2))
 for row in (in_eval[0], later[0]):  # by two averages: training mode has run in between

@@ -34,12 +34,38 @@ losses
 # ------------------------
 #
 # Suppose that the edge runs through the middle column. We write into a tensor how much each
-# pixel should count, 3 at the edge, 0 at the last pixel, and pass it as ``v``. Beside it,
-# for comparison, every pixel counts once:
+# pixel should count: 3 at the edge, 0 at the last pixel, and 1 elsewhere. We pass it as
+# ``v``:
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+
+# %%
+# .. predict::
+#    :item: 1
+#    :for: the bottom row
+#    :wrong: every pixel once: Here every pixel counts once. The pixel in the middle counts
+#          three times, and the last one not at all.;
+#       weighted losses: These are the losses, each times its weight. The question is how
+#          fast the loss rises with the estimate.;
+#       error times weight: Here the factor of the square is missing. The slope of a square
+#          is twice the error.;
+#       without the sign: A pixel that is estimated too low has a negative gradient: its
+#          loss falls when the estimate rises.;
+#       weights alone: These are the weights, so this is v. Each is multiplied by the slope
+#          of its loss.
+#
+#    In the bottom row the errors are −1, −3 and 9, and the weights 1, 3 and 0. What is in
+#    the bottom row of ``estimate.grad``?
+
 losses.backward(weight, retain_graph=True)
 weighted = estimate.grad
+weighted
+
+# %%
+# The slope of a square is twice the error, and the weight multiplies it. The last pixel has
+# the largest error of all, and its gradient is 0. For comparison, let every pixel count
+# once:
+
 (plain,) = torch.autograd.grad(losses, estimate, torch.ones(2, 3), retain_graph=True)
 
 import pullback
@@ -52,6 +78,11 @@ pullback.draw.bars(both, names=pixels)
 # With ones, the last pixel has by far the largest gradient, and nobody has measured there.
 # With the weights its gradient is 0, and the gradients of the two pixels at the edge are
 # three times as large as before.
+#
+# The weight 0 can remove this gradient because it is a finite number. Many programs mark
+# what is missing with *NaN*, "not a number". With a loss like ours this does not work: the
+# gradient there is NaN as well, and 0 times NaN is NaN. Neither can the 0 remove an
+# infinite gradient (:ref:`masked-nan`). So put a finite number there that the loss accepts.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and
@@ -121,8 +152,9 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 #
 # What does this do to the gradients? You make one number out of the losses, by a mean or in
 # another way. The gradient of this number with respect to ``losses`` is the ``v`` that
-# arrives there. It says how much each loss counts. ``torch.autograd.grad`` can show it,
-# because it works for any tensor on the way. We begin with the mean that was wanted.
+# arrives there. It says how much each loss counts. ``torch.autograd.grad`` shows it, if we
+# ask for the gradient of this number with respect to ``losses``: it can stop at any tensor
+# that the walk comes through. We begin with the mean that was wanted.
 # ``losses[mask > 0].mean()`` keeps five losses, and their mean is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
@@ -185,7 +217,7 @@ v
 # .. admonition:: Remember
 #
 #    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
-#      times, and 0 leaves it out, as long as its gradient is finite.
+#      times, and 0 leaves it out, if its gradient is finite: 0 times NaN is NaN.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
 #    - A mean over a mask divides by the number of *kept* entries.
@@ -220,13 +252,6 @@ six.grad
 #    count the same, divide once: the sum of all measured losses by their number, here six.
 #    Then ``v`` is 1/6 everywhere.
 #
-# .. dropdown:: Why not mark the missing measurements with NaN?
-#
-#    *NaN*, "not a number", is what a computer writes where a number is missing. But 0 times
-#    NaN is NaN, so with a loss like ours a weight of 0 could not remove it. Neither can it
-#    remove an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
-#    accepts, as we did with the 0 at the last pixel.
-#
 # .. dropdown:: And when the network answers yes or no?
 #
 #    Suppose that a network says for each pixel whether it shows a road. Its output at a
@@ -250,6 +275,8 @@ six.grad
 #
 #    The weighted gradient is compared with the formula for this loss, written out, and each
 #    row of the table of usual weights with the ``v`` that arrives.
+
+import math
 
 exact = 2 * (estimate - measured).detach()
 torch.testing.assert_close(plain, exact)
@@ -296,6 +323,8 @@ try:
 except RuntimeError as error:
     refused = str(error)
 assert "Mismatch in shape" in refused
+for gradient in (2 * (9.0 - math.nan), math.inf):
+    assert math.isnan(0 * gradient)
 assert (weight[:, :1] * losses).shape == losses.shape  # broadcast without a word
 
 guesses = {  # wrong ones, of which the boxes above say what they are
@@ -314,6 +343,11 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "not halved": 2 * six.grad,
     "halves": torch.full((6,), 0.5),
     "fifths": torch.full((6,), 1 / 5),
+    "every pixel once": plain[1],
+    "weighted losses": (weight * losses)[1].detach(),
+    "error times weight": weighted[1] / 2,
+    "without the sign": weighted[1].abs(),
+    "weights alone": weight[1],
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

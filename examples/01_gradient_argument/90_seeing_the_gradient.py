@@ -5,11 +5,11 @@ Seeing the gradient of a network
 ================================
 
 A small neural network looks at two numbers, the temperature and the humidity outside, and
-says how likely it is that people will open their windows. Where does a small change of the
-weather change this answer most, and in which direction does the answer grow? One call,
-``y.backward(torch.ones_like(y))``, tells you this for as many points as you like, and the
-answer is a picture. If the input is an image instead of the weather, the same call shows
-which of its pixels a network reacts to.
+says how likely it is that people will open their windows. On which days does a small change
+of the weather make a large difference to this answer? And which change makes it grow? One
+call, ``y.backward(torch.ones_like(y))``, tells you this for as many points as you like, and
+the answer is a picture. If the input is an image instead of the weather, the same call
+shows which of its pixels a network reacts to.
 """
 
 # %%
@@ -51,7 +51,8 @@ print(f"{right} of 81 days are right")
 # In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it
 # fills the gradients of the weights. For our picture we want something else: the gradient
 # of the network's output at each *point*. Each point goes through the network by itself and
-# has one output, so this is a case for ones:
+# has one output, so this is a case for ones. With ``v`` we choose whose growth the picture
+# will show, and ones choose the output of each point:
 
 points.requires_grad_()
 y = network(points)
@@ -95,8 +96,8 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 # What do people do with such an arrow? They follow it. Somebody who wants to see what a
 # network takes for a cat starts with any picture, and moves its pixels along the gradient,
 # again and again. But we made the arrow out of two separate rates, one for the temperature
-# and one for the humidity, and nobody has looked for the best direction. Why should the
-# output grow fastest along the arrow? Let us try it.
+# and one for the humidity, and nobody has looked for the best direction. Perhaps there is a
+# better one. Let us try some.
 #
 # We go to the point with the longest arrow. In the code, ``norm`` is the length of an
 # arrow, the root of the sum of its squares:
@@ -106,13 +107,30 @@ along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 
 # %%
-# From there we take eight steps of the same length, in eight directions: along the arrow,
-# turned from it by 45 degrees, by 90 degrees, and so on. Each is made of so many parts
-# ``along`` the arrow and so many ``across`` it:
+# From there we take eight steps of the same length, 0.01, in eight directions: along the
+# arrow, turned from it by 45 degrees, by 90 degrees, and so on. A direction that is turned
+# by an angle has the cosine of the angle ``along`` the arrow, and its sine ``across`` it:
 
-parts = [(1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1)]
-turned = [a * along + b * across for a, b in parts]
-steps = [0.01 * way / way.norm() for way in turned]  # all of the length 0.01
+angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
+steps = [0.01 * (angle.cos() * along + angle.sin() * across) for angle in angles]
+
+# %%
+# .. predict::
+#    :expects: choice
+#    :wrong: Most along the arrow, nothing against it: Against the arrow the output falls,
+#          and by as much as it rises along it.;
+#       Most between the arrow and across, nothing against it: A step between the two has
+#          only a part of its length along the arrow.;
+#       The same in all eight: The steps have the same length, but they change temperature
+#          and humidity by different amounts.
+#
+#    Which of the eight steps gains most, and which gain next to nothing?
+#
+#    - Most along the arrow, nothing across it
+#    - Most along the arrow, nothing against it
+#    - Most between the arrow and across, nothing against it
+#    - The same in all eight
+
 with torch.no_grad():
     gains = torch.cat([network(points[here] + step) - y[here] for step in steps])
 
@@ -144,6 +162,9 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # when the whole step goes along the arrow. That is why no other step gains as much. And the
 # longer the arrow, the more a step along it gains: the arrow's length is the rate at which
 # the output grows on this way.
+#
+# All of this holds where the function has no kink, so that the two gains add up. Our
+# network has none, because its tanh and its sigmoid are smooth.
 #
 # How far?
 # --------
@@ -204,8 +225,8 @@ pullback.live(
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one and has one output for each.
-#    - If the gradient is not zero and the function has no kink there, no direction has a
-#      higher rate than that of the gradient, and its length is the rate in its direction.
+#    - No direction gains faster than the arrow's own, and its length says how fast, if the
+#      function has no kink there and the arrow is not zero.
 #    - The gradient says nothing about the far end of a long step.
 #
 # .. admonition:: Try it
@@ -265,7 +286,6 @@ with torch.no_grad():
     falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
 assert points[falls].tolist() == [[0, 0]]
 network.double()
-angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
 for angle, step in zip(angles, steps, strict=True):
     torch.testing.assert_close(step @ along, 0.01 * angle.cos(), rtol=0, atol=1e-6)
     torch.testing.assert_close(step @ across, 0.01 * angle.sin(), rtol=0, atol=1e-6)
@@ -295,6 +315,17 @@ for passed in (10.0, -1.0):
     y = network(at.requires_grad_())
     (scaled,) = torch.autograd.grad(y, at, torch.full_like(y, passed))
     torch.testing.assert_close(scaled, passed * gradient.double(), rtol=1e-4, atol=1e-5)
+
+best = gains.argmax().item() * 45
+nothing = {45 * i for i, gain in enumerate(gains) if abs(gain) < 0.03 * gains.max()}
+guesses = {  # wrong ones, of which the box above says what they are
+    "Most along the arrow, nothing across it": best == 0 and nothing == {90, 270},
+    "Most along the arrow, nothing against it": best == 0 and nothing == {180},
+    "Most between the arrow and across, nothing against it": best == 45 and 180 in nothing,
+    "The same in all eight": bool(gains.max() - gains.min() < 0.03 * gains.max()),
+}
+for guess, gives in guesses.items():
+    print(f"{guess}: {gives}")
 
 # %%
 # **Next:** you have all you need to read a line with ``backward(v)`` that you have never

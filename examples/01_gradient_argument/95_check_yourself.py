@@ -7,8 +7,7 @@ Check yourself: twelve programs
 You have seen where ``v`` comes from, which shape it has and what it does. Here are twelve
 pieces of programs that you have not seen before. Some are wrong, and some only look wrong.
 Answer each question before you open the answer, with pencil and paper if you like. If you
-miss one, the answer names the page that explains it. With ten or more you can trust
-yourself with a line that you have never seen.
+miss one, the answer names the page that explains it.
 """
 
 # %%
@@ -55,8 +54,8 @@ second = pullback.live(three, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0,
 second
 
 # %%
-# 3 · Twice
-# ---------
+# 3 · A loop
+# ----------
 #
 # .. code-block:: python
 #
@@ -82,22 +81,26 @@ third = x.grad
 third
 
 # %%
-# 4 · Somebody else's gradient
-# ----------------------------
+# 4 · Slopes of a batch
+# ---------------------
 #
-# A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
-# the shape ``(100, 3)``, which your network has computed. It returns how well the picture
-# fits, and a NumPy array ``push`` of the shape ``(100, 3)`` with the derivative of this
-# number with respect to each coordinate. ``optimizer.zero_grad()`` has been called. Which
-# line is missing before ``optimizer.step()``?
+# ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
+# ``Tanh`` and ``Linear``, and it is being trained. Its author calls
+# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result to
+# be the slope of output ``i`` at sample ``i``. Is it? And what about the gradients of
+# the weights, which the training uses: are they wrong as well?
 #
 # .. dropdown:: Answer
 #
-#    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
-#    of what comes after ``vertices``, so it is ``v``. A larger number means a better fit,
-#    and an optimizer makes things small, so the minus sign turns it into a cost. And
-#    ``to(vertices)`` gives it the dtype and the device of ``vertices``.
-#    (:ref:`where-v-comes-from`)
+#    The slopes are not what the author thinks. In training mode each output depends on all
+#    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. Call
+#    ``network.eval()`` first, if you mean the network as it is used after training: then
+#    ones are right. In training mode the network is another function. If you want its
+#    slopes, ask one output at a time.
+#
+#    With the gradients of the weights there is nothing wrong, if the slopes are no part of
+#    the loss. Training wants the gradient of the loss of the whole batch.
+#    (:ref:`when-ones-mislead`)
 #
 # 5 · The whole table
 # -------------------
@@ -133,29 +136,26 @@ for attempt in (
         print(refused[-1].partition("(")[0])
 
 # %%
-# 6 · Slopes of a batch
-# ---------------------
+# 6 · Somebody else's gradient
+# ----------------------------
 #
-# ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
-# ``Tanh`` and ``Linear``, and it is being trained. Its author calls
-# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result to
-# be the slope of output ``i`` at sample ``i``. Is it? And what about the gradients of
-# the weights, which the training uses: are they wrong as well?
+# A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
+# the shape ``(100, 3)``, which your network has computed. It returns a number, which is
+# larger if the picture fits better, and a NumPy array ``push`` of the shape ``(100, 3)``
+# with the derivative of this number with respect to each coordinate.
+# ``optimizer.zero_grad()`` has been called. Which line is missing before
+# ``optimizer.step()``?
 #
 # .. dropdown:: Answer
 #
-#    The slopes are not what the author thinks. In training mode each output depends on all
-#    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. Call
-#    ``network.eval()`` first, if you mean the network as it is used after training: then
-#    ones are right. In training mode the network is another function. If you want its
-#    slopes, ask one output at a time.
+#    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
+#    of what comes after ``vertices``, so it is ``v``. The number is to grow, but an
+#    optimizer makes things small, so the minus sign turns it into a cost. And
+#    ``to(vertices)`` gives it the dtype and the device of ``vertices``.
+#    (:ref:`where-v-comes-from`)
 #
-#    With the gradients of the weights there is nothing wrong, if the slopes are no part of
-#    the loss. Training wants the gradient of the loss of the whole batch.
-#    (:ref:`when-ones-mislead`)
-#
-# 7 · A mask
-# ----------
+# 7 · Two sentences
+# -----------------
 #
 # A batch of two sentences has been filled up to four words each. ``losses`` has the shape
 # ``(2, 4)``, and ``mask`` is 1 for the five real words and 0 for the padding. An author
@@ -176,23 +176,24 @@ words = torch.ones(2, 4, requires_grad=True)
 padded
 
 # %%
-# 8 · A weight for each task
-# --------------------------
+# 8 · A velocity
+# --------------
 #
-# A network has two losses, ``losses = torch.stack([depth_loss, color_loss])``, and
-# somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
-# 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
-# what happens to both entries of ``v`` as the losses become smaller?
+# ``t`` holds 500 moments and has the shape ``(500, 1)``. ``network`` consists of
+# ``Linear``, ``Tanh`` and ``Linear``, and ``height = network(t)`` has the shape
+# ``(500, 1)``. Its author wants the velocity at every moment, and calls
+# ``torch.autograd.grad(height, t, torch.ones_like(height))``. A colleague says that ones
+# mix the samples, and that 500 calls are needed. Who is right? And how many calls are
+# needed if the network returns two coordinates, ``(500, 2)``?
 #
 # .. dropdown:: Answer
 #
-#    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
-#    with the larger loss counts more, four times as much at the moment, and as both
-#    losses become smaller, so do both entries of ``v``. (:ref:`where-v-comes-from`,
-#    :ref:`the-v-you-choose`)
+#    The author is right. Each layer of this network treats every moment by itself, and each
+#    moment has one output. So ones keep the 500 slopes apart. With two coordinates there
+#    are two calls, one for each coordinate. (:ref:`ones`, :ref:`one-output-at-a-time`)
 #
-# 9 · Something is missing
-# ------------------------
+# 9 · A penalty
+# -------------
 #
 # A loss is computed on another machine, from the predictions alone. It sends back its
 # gradient, ``received``:
@@ -215,21 +216,22 @@ padded
 #    ``penalty.backward()``, where ``penalty`` is computed from the network's own weights.
 #    ``backward`` adds it to what is already in ``.grad``. (:ref:`where-v-comes-from`)
 #
-# 10 · A velocity
-# ---------------
+# 10 · A weight for each task
+# ---------------------------
 #
-# ``t`` holds 500 moments and has the shape ``(500, 1)``. ``network`` consists of
-# ``Linear``, ``Tanh`` and ``Linear``, and ``height = network(t)`` has the shape
-# ``(500, 1)``. Its author wants the velocity at every moment, and calls
-# ``torch.autograd.grad(height, t, torch.ones_like(height))``. A colleague says that ones
-# mix the samples, and that 500 calls are needed. Who is right? And how many calls are
-# needed if the network returns two coordinates, ``(500, 2)``?
+# A network has two losses, ``losses = torch.stack([depth_loss, color_loss])``, and
+# somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
+# 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
+# what happens to both entries of ``v`` as the losses become smaller?
 #
 # .. dropdown:: Answer
 #
-#    The author is right. Each layer of this network treats every moment by itself, and each
-#    moment has one output. So ones keep the 500 slopes apart. With two coordinates there
-#    are two calls, one for each coordinate. (:ref:`ones`, :ref:`one-output-at-a-time`)
+#    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
+#    with the larger loss counts more, four times as much at the moment, and as both
+#    losses become smaller, so do both entries of ``v``. The walk then goes on with smaller
+#    numbers. Where the rates of the two losses stay the same, the gradients become smaller,
+#    too, and plain gradient descent takes shorter steps. (:ref:`where-v-comes-from`,
+#    :ref:`the-v-you-choose`)
 #
 # 11 · One line, four questions
 # -----------------------------
@@ -298,6 +300,15 @@ half = torch.nn.functional.mse_loss(fit(features), target) / 2
 torch.allclose(fit.weight.grad, torch.autograd.grad(half, fit.weight)[0])
 
 # %%
+# How many did you have?
+# ----------------------
+#
+# Count a program if you had all of its questions. With ten or more, you can take a line
+# with ``backward(v)`` that you have never seen, and say which shape ``v`` must have, what
+# comes back, what it means, and whether it is what the author wanted. With fewer, go to the
+# pages that the answers name, and come back on another day. On the first page the error
+# message asked you for a ``v``, and you could only copy one. Now you know what it asks.
+#
 # .. dropdown:: How we checked this page
 #
 #    Each answer is computed here and compared with what it says above.
