@@ -45,6 +45,7 @@ SHOWN = {
     "docs/answers/many-points.md": {"ones-on-mixed-samples"},
     "docs/answers/matrices-and-angles.md": {"not-finite"},
     "docs/answers/methods-networks.md": {"not-finite"},
+    "docs/answers/methods.md": {"once-differentiable-in-a-sum"},
     "docs/answers/mixed-precision.md": {"clipped-while-scaled", "not-finite"},
     "docs/answers/nan.md": {"not-finite"},
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
