@@ -5,12 +5,13 @@ One Jacobian for each sample
 ============================
 
 Each house in a street wants to burn one unit of fuel less and to stay as warm as it is. So
-each needs its own table of rates, and you want a :term:`Jacobian` for each sample of a
-batch ``X``. Write the function ``f`` for *one* sample, and call
-``torch.func.vmap(torch.func.jacrev(f))(X)``. The Jacobian of the whole batch at once would
-hold the same tables, and between them nothing but zeros, if each sample is treated by
-itself. This page shows both, what they cost, and what to do if you only have a function of
-the whole batch.
+each needs its own table of rates, a :term:`Jacobian` for each sample of a batch. A thousand
+houses have a thousand tables with two rows each, for heat and fuel. If one pull brings one
+row, that makes 2000 pulls. How few would do?
+
+We begin with four houses, get their tables with one call, and look at the Jacobian of the
+whole street, which is nearly all zeros. At the end we ask whether you can trust such a
+table when it comes from a network.
 """
 
 # %%
@@ -68,7 +69,8 @@ steps.shape
 #    farthest above its target?
 
 before, after = vmap(house)(X), vmap(house)(X + steps)
-print("heat gained:", (after - before)[:, 0].round(decimals=4) + 0.0)
+gained = (after - before)[:, 0].round(decimals=4)
+print("heat gained:", gained + 0.0)  # which makes 0.0 of -0.0
 print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
 
 # %%

@@ -133,9 +133,8 @@ print("fuel:", blocks["0.weight"][1, :, 0].round(decimals=2).numpy())
 # ------------------------
 #
 # The second repair is to train these nine weights a little longer, on tonight's setting
-# alone. There are two targets. For the fuel it is 14. For the heat it is 5.95, which is
-# what the network says now, because we want it to stay there. The loss is the square of
-# what the heat misses its target by, plus that of the fuel. At the start the heat is on its
+# alone. The target for the fuel is 14, and that for the heat is 5.95, what the network says
+# now. The loss is the sum of the squares of what they miss. At the start the heat is on its
 # target, so the first step follows the rates of the fuel alone. It moves a weight up where
 # its rate is positive, and down where it is negative.
 #
@@ -178,18 +177,17 @@ report(before=weights, training=ten)
 
 # %%
 # The heat has risen by 0.16, and its error at the other settings is four times what it was.
-# The gradient is *one* row, because the loss is one number: it says how the loss falls
-# fastest, and the heat is taken along. The Jacobian has a row for each prediction. So we
-# can ask for two things at once: raise the fuel by what is missing, and the heat by 0.
+# The gradient is *one* row, because the loss is one number. The Jacobian has a row for each
+# prediction. So we can ask for two things at once: raise the fuel by what is missing, and
+# the heat by 0.
 #
 # The shortest step that corrects the fuel alone
 # ----------------------------------------------
 #
-# Many steps of the nine weights do both. We first take the shortest, which changes the
-# weights least. We flatten the block into a table with two rows, for heat and fuel, and
-# with nine columns for the weights. As in :ref:`hitting-targets`, ``pinv`` finds the
-# shortest step that hits both targets, as far as the table knows. There the step moved
-# three stoves, and here it moves nine weights.
+# Many steps of the nine weights do both. We first take the shortest. We flatten the block
+# into a table with two rows, for heat and fuel, and with nine columns for the weights. As
+# in :ref:`hitting-targets`, ``pinv`` finds the shortest step that hits both targets, as far
+# as the table knows.
 #
 # .. predict::
 #    :expects: signs
@@ -212,12 +210,11 @@ report(before=weights, training=ten, step=changed_by(step))
 # %%
 # Only the weights of unit 0 go up:
 #
-# * *Unit 0* has positive rates for the fuel, and small ones for the heat. So its weights
-#   go up. The fuel rises, and a little heat comes with it.
-# * *Unit 1* has negative rates: when its weights go up, heat and fuel fall. So they go
-#   *down*. The fuel rises, and again a little heat comes with it.
-# * *Unit 2* would raise the fuel, too. But it moves the heat most. Its weights go down a
-#   little, and this takes away the heat that the others have brought.
+# * *Unit 0* raises the fuel, with little heat.
+# * *Unit 1* has negative rates. So its weights go *down*, and raise the fuel and a little
+#   heat.
+# * *Unit 2* moves the heat most. Its weights go down a little, and take away the heat that
+#   the others have brought.
 #
 # In the picture each unit is moved as a whole, its three weights by 1, 2 and 3 times its
 # number in ``u``. Now leave unit 2 as it is: set the last number of ``u`` to 0. Which
@@ -242,9 +239,7 @@ pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
 # Was training too short?
 # -----------------------
 #
-# The step corrects the fuel, up to 0.03. And the *heat* is spared: it stays right, tonight
-# and at the other settings, where training has made its error four times as large.
-#
+# The step corrects the fuel, up to 0.03, and the *heat* is spared, tonight and elsewhere.
 # But as soon as the heat is wrong, it counts in the loss. So perhaps training has only been
 # too short?
 #
@@ -269,20 +264,18 @@ print("predicted:", network(longer, x).round(decimals=2))
 print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 
 # %%
-# After a thousand steps training has arrived at nearly the same weights as our step, which
-# took one table of rates. This is no accident. As long as the table holds, each step of
-# training adds some of the heat's row and some of the fuel's row, and nothing else. So it
-# ends at a sum of the two rows that hits both targets, and this is the shortest step
-# (:ref:`hitting-targets`). Training feels its way there, and the table says it at once.
+# It ends at nearly the same weights as our step, which took one table of rates. As long as
+# the table holds, each step of training adds some of the heat's row and some of the fuel's
+# row, and nothing else. So it ends at a sum of the two rows that hits both targets, and
+# this is the shortest step. Training feels its way there, and the table says it at once.
 #
 # The harm that is left
 # ---------------------
 #
-# One thing is not yet good. In the last table, the error of the fuel at the other settings
-# has grown by 0.3, with our step as with training. The step could not avoid this, because
-# it knew nothing about the other settings. So let us tell it. We get the tables of all
-# hundred settings in one call (:ref:`one-jacobian-per-sample`). ``in_dims`` says that all
-# samples share the weights (``None``), and that ``settings`` has a sample in each row
+# One thing is not yet good. The error of the fuel at the other settings has grown by 0.3,
+# with our step as with training. The step knew nothing about these settings. So we get the
+# tables of all hundred in one call (:ref:`one-jacobian-per-sample`). ``in_dims`` says that
+# all samples share the weights (``None``), and that ``settings`` has a sample in each row
 # (``0``):
 
 from torch.func import vmap
@@ -291,10 +284,9 @@ tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
 tables.shape
 
 # %%
-# Our two targets cannot tie down nine weights. There are *idle* movements, which change
-# neither heat nor fuel of tonight, and we may add any amount of them to the step
-# (:ref:`hitting-targets`). But at the other settings they do change the predictions. So we
-# add as much of each as undoes most of the harm there.
+# Two targets cannot fix nine weights. There are *idle* movements, which change neither of
+# tonight's predictions, as far as the table knows (:ref:`hitting-targets`). But they change
+# those at other settings. So we add the amount of each that is best for these settings.
 #
 # .. dropdown:: How we find the amounts
 #
@@ -318,9 +310,8 @@ least = step + (idle @ amounts).reshape(3, 3)
 # %%
 # .. predict::
 #    :expects: choice
-#    :also: less than half
-#    :wrong: Nothing is gained: The idle movements were chosen to undo harm, and there are
-#          seven directions to choose from.;
+#    :wrong: Nothing is gained: The amounts are those that undo as much harm as they can,
+#          and there are seven directions to choose from.;
 #       The harm is gone: The nine weights have seven directions to spare, and 200
 #          predictions should stay. Not all of them can.
 #
@@ -335,40 +326,10 @@ report(before=weights, bias=bias, step=changed_by(step), least=changed_by(least)
 print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
 
 # %%
-# This is the repair that we were looking for. The heat is as right as before, and the step
-# adds 0.12 to the average error of the fuel, where the shortest step added 0.31 and the
-# bias 0.77. It goes where the fuel of the other settings reacts less. Its length has a
-# price: so far away the table holds less well, and the fuel ends at 14.14.
-#
-# A shorter line
-# --------------
-#
-# For all of this, ``functional_call`` had to run the network. It is long to write, and a
-# shorter line seems to do the same.
-#
-# .. predict::
-#    :label: block
-#    :for: two rows of two
-#    :wrong: functional_call: This is the block with functional_call. Here nothing depends
-#          on the argument.;
-#       ones: Each prediction has a bias of its own, so not even with functional_call are
-#          there ones everywhere.
-#
-#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
-#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
-#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
-#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
-
-print(torch.equal(net(x), network(weights, x)))
-short = jacrev(lambda weights: net(x))(weights)
-print("block:", short["2.bias"].tolist())
-
-# %%
-# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the module
-# and not the argument, so the result does not depend on the argument. If such a Jacobian
-# is zero everywhere, look for a missing ``functional_call``. If a single block is zero,
-# look for a misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores
-# unless you pass ``strict=True``.
+# This is the repair that we were looking for. The heat is nearly as right as before. The
+# step adds 0.12 to the average error of the fuel, where the shortest step added 0.31 and
+# the bias 0.77. Its length has a price: so far away the table holds less well, and the fuel
+# ends at 14.14.
 #
 # .. admonition:: Remember
 #
@@ -406,6 +367,20 @@ print("block:", short["2.bias"].tolist())
 first_off = torch.tensor([0.0, 2.0, 3.0])
 off = jacrev(lambda weight: weight @ first_off)(torch.ones(2, 3))
 off[0]
+
+# %%
+# .. dropdown:: If the whole Jacobian is zero
+#
+#    Somebody finds ``functional_call`` too long and writes ``net(x)`` in its place, as
+#    below. The predictions are the same, since ``net`` and ``weights`` hold the same
+#    numbers. But ``net(x)`` uses the tensors inside the module and not the argument. So
+#    each block is zero, and no error is raised. If a single block is zero, look for a
+#    misspelled name, such as ``"2.bais"``, which ``functional_call`` ignores unless you
+#    pass ``strict=True``.
+
+print(torch.equal(net(x), network(weights, x)))
+short = jacrev(lambda weights: net(x))(weights)
+print("block of the bias:", short["2.bias"].tolist())
 
 # %%
 # .. dropdown:: The block of a single layer, with a pencil
@@ -646,8 +621,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "Nothing is gained": bool(harm["least"][1] > 0.9 * harm["step"][1]),
     "It becomes less than half": bool(0.05 < harm["least"][1] < harm["step"][1] / 2),
     "The harm is gone": bool(harm["least"][1] < 0.05),
-    "functional_call": blocks["2.bias"],
-    "ones": torch.ones(2, 2),
     "first on": of_weight[0],
     "second output": off[1],
     "both rows": off.sum(0),

@@ -5,8 +5,9 @@ Check yourself: fifteen questions about Jacobians
 =================================================
 
 Write your answer down before you open the one on the page. It is easy to nod at an answer
-that you would not have found. Each answer comes with a few lines of code that compute it,
-and names the page to go back to.
+that you would not have found. Count a point for each question that you have right in all of
+its parts. Each answer comes with a few lines of code that compute it, and names the page to
+go back to.
 """
 
 # %%
@@ -240,17 +241,17 @@ six.item()
 #       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
 #          they are.
 #
-#    In training mode, before its own weight and bias have been trained, BatchNorm gives
-#    each column of its output the mean 0. How large are the entries of these tables then,
-#    at most? And are the tables right in ``eval()`` mode?
+#    A new BatchNorm, in training mode, gives each column of its output the mean 0. How
+#    large are the entries of these tables then, at most? And are the tables right in
+#    ``eval()`` mode, where it uses a mean and variance that it has collected before?
 #
 # .. dropdown:: Answer
 #
 #    It is zero, up to rounding: a column with the mean 0 adds up to 0, whatever the batch
 #    is, and so its sum does not change. In training mode you get the sum of a sample's
-#    effects on the whole batch. In ``eval()`` mode, with the mean and variance that
-#    BatchNorm has collected, each output depends on its own sample only, and the tables
-#    are right. (:ref:`one-jacobian-per-sample`)
+#    effects on the whole batch. In ``eval()`` mode the mean and variance do not depend on
+#    the batch. So each output depends on its own sample only, and the tables are right.
+#    (:ref:`one-jacobian-per-sample`)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
@@ -331,10 +332,10 @@ print("rates:", table @ turn.flatten())
 #
 #    ``W[0, 1]`` is multiplied by ``inputs[1]``, which is 5, and only in the first output.
 #    So the rates are ``[5, 0]``. In the block, the output comes first and the two indices
-#    of the weight come after it. To flatten these two, and nothing else, write
-#    ``block.flatten(1)``. The order of the indices is output, row, column. ``reshape(4,
-#    2)`` makes one index of the first two, output and row. But row and column belong
-#    together, and ``.T`` does not bring that about. (:ref:`tensors-in-tensors-out`,
+#    of the weight come after it: output, row, column. The table needs a row for each
+#    output and a column for each weight, so row and column are to be joined, which
+#    ``block.flatten(1)`` does. ``reshape(4, 2)`` joins output and row, and ``.T`` only
+#    exchanges the two sides. (:ref:`tensors-in-tensors-out`,
 #    :ref:`with-respect-to-parameters`)
 
 nine = block.flatten(1) @ turn.flatten()
@@ -371,10 +372,10 @@ torch.stack(of_sums).shape
 # .. dropdown:: Answer
 #
 #    They hold the *sum* over all samples. Each sample has inputs of its own, but all of
-#    them share the weight, and so their rates are added up. With ``vmap``, the weight is an
-#    argument that all samples share, and the result is of shape ``(64, 3, 3, 10)``: the
-#    sample, the output, and the shape of the weight. (:ref:`one-jacobian-per-sample`,
-#    :ref:`with-respect-to-parameters`)
+#    them share the weight, and so their rates are added up. With ``vmap`` and
+#    ``in_dims=(None, 0)`` the weight is an argument that all samples share, and the result
+#    is of shape ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight.
+#    (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
 
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
 predict = lambda params, x: functional_call(layer, params, (x,))
@@ -414,11 +415,12 @@ for _ in range(5):
 #
 # .. dropdown:: Answer
 #
-#    Ten million. The rule of a product needs the other factor, so each batch is kept, and
-#    so is the result of each tanh. The sums keep nothing. All of it is needed as long as
-#    somebody may call ``total.backward()``. With ``total + loss.item()``, the next batch
-#    takes the place of the last. Under ``torch.no_grad()`` nothing is kept.
-#    (:ref:`never-built`)
+#    Ten million. In a product, the rule for one factor needs the other. ``scale`` needs a
+#    gradient, so the numbers of each batch are kept. The numbers need none, so ``scale`` is
+#    not kept for them. The result of each tanh is kept, too, and the sums keep nothing. All
+#    of it is needed as long as somebody may call ``total.backward()``. With ``total +
+#    loss.item()``, the next batch takes the place of the last. Under ``torch.no_grad()``
+#    nothing is kept. (:ref:`never-built`)
 
 kept = []
 keep = lambda t: kept.append(t.numel()) or t.detach()
@@ -703,9 +705,23 @@ for guess, gives in guesses.items():
 
 
 # %%
-# **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what
-# others have done with a ``v`` of their choice, and the :ref:`notes <notes-on-jacobians>`
-# go deeper into single questions.
+# What you can do now
+# -------------------
+#
+# - You can read a table of rates, notice when it stands the wrong way up, and know what you
+#   get from a row, a column, a pull and a push.
+# - You can choose the call that gets a table from the fewest walks, for all of it, for each
+#   sample, and where most of it is zero.
+# - You can use a table, to hit several targets, to judge an error, to correct one answer of
+#   a network, and, with the table of a gradient, to see how far to go.
+#
+# Is a point missing? Its answer names the page, which is quicker to read the second time.
+#
+# This is the end of the course. You know now why ``backward`` asks for a vector, and the
+# choice of this ``v`` is yours.
+#
+# **Next:** the :ref:`case studies <chapter-4>` show what others have done with a ``v`` of
+# their choice, and the :ref:`notes <notes-on-jacobians>` go deeper into single questions.
 #
 # .. asked: test yourself on Jacobians; quiz about Jacobians; questions and answers
 #    about the Jacobian
