@@ -359,11 +359,11 @@ for guess, gives in guesses.items():
 # **Next:** and where ones would add what you want to keep apart, such as heat and fuel?
 # There you ask for :ref:`one output at a time <one-output-at-a-time>`.
 #
-# .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
-#    derivative at many points at once; derivative of a curve at all points without a
-#    loop; gradient for every element of a batch in one call; elementwise derivative;
-#    what do ones in backward do; slope at every x; derivative of a function on a grid;
-#    derivative of sin at many values
+# .. asked: why torch.ones_like(y); why ones_like in backward; what does
+#    backward(torch.ones_like(y)) mean; derivative at many points at once; derivative of a
+#    curve at all points without a loop; gradient for every element of a batch in one call;
+#    elementwise derivative; what do ones in backward do; slope at every x; derivative of a
+#    function on a grid; derivative of sin at many values
 # .. words: copied from a tutorial, magic line, plot a curve and its slope, linspace,
 #    sigmoid derivative curve, every point, velocity from position, activation function
 #    derivative, array of inputs, np.gradient
