@@ -18,8 +18,9 @@ such tables we find the temperatures at which the corridor settles.
 # the function says how fast each room warms up. We call this its *warming*. A room gains
 # heat from its two neighbors: the temperature of the room on its left, and twice that of
 # the room on its right, because a draft blows from right to left and carries the air
-# along. It loses heat, and the warmer it is, the more: the square of its own temperature.
-# Outside, beyond both ends of the corridor, the temperature is 0:
+# along. It loses heat, and the warmer it is, the more. We let this loss be the square of
+# its own temperature, so that the table depends on ``T``. Outside, beyond both ends of the
+# corridor, the temperature is 0:
 
 import torch
 
@@ -139,7 +140,7 @@ def from_pushes(T):
     for i in range(n):
         for j in (i - 1, i, i + 1):  # the filled places of row i
             if 0 <= j < n:  # the first room has no left neighbor, the last no right one
-                table[i, j] = pushes[color[j], i]
+                table[i, j] = pushes[color[j], i]  # column: which push; row: where in it
     return table
 
 

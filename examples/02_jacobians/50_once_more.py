@@ -152,6 +152,7 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 #
 # .. predict::
 #    :label: stop
+#    :code:
 #    :for: how far to go
 #    :wrong: one rate: Both rates change, so their difference changes by 2 for each unit.;
 #       two units: The difference changes by 2 for each unit, and only 1 is needed.
@@ -188,22 +189,56 @@ print("stop:", -rate / curvature)
 # But all that we used of it was ``H @ u``. Above, ``autograd.grad`` pulled a ``v`` with a
 # single 1 back through ``g``, and this gave a row of ``H``. Now we pull ``u`` back in the
 # same way. We get ``u @ H``, the *rows* of the table, each times a number of ``u``, and
-# added up. What we want is ``H @ u``, which adds up the columns. As the table is symmetric,
-# its columns hold the same numbers as its rows, and the two sums are equal:
+# added up. We want ``H @ u``, which adds up the *columns* in this way. In a symmetric table
+# each column holds the same numbers as the row with its index, so the two sums are equal:
 
 (Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
 Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first made
-# ``g``, and was recorded. The second starts at ``g`` and goes back to ``x`` through all
-# that was recorded, the first walk and the fuel. For layers like those of
-# :ref:`never-built`, both together are a small multiple of the work of a forward pass,
+# ``g``, and was recorded. The second starts at ``g``, and goes back through the first walk
+# and through the computation of the fuel, until it arrives at ``x``. For layers like those
+# of :ref:`never-built`, both together are a small multiple of the work of a forward pass,
 # whatever their size.
 #
+# You can also push. ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)``
+# takes what ``fuel`` takes, and returns the gradient. If its operations have a rule for
+# pushes, ``jvp`` pushes ``u`` through it. This returns the gradient and its change along
+# ``u``, and we keep the second. :ref:`hvp` compares the two ways:
+
+from torch.func import grad, jvp
+
+
+def hvp(f, x, u):
+    return jvp(grad(f), (x,), (u,))[1]
+
+
+pushed = hvp(fuel, x.detach(), u)
+pushed
+
+# %%
 # People use such products to see what kind of place they have reached. Where the gradient
 # is zero, and some ``u`` has a negative curvature, it is no minimum. They also find a step
 # of Newton's method from them, for all weights at once and without the table (:ref:`trpo`).
+#
+# When the first stove moves
+# --------------------------
+#
+# Below is the gradient as a function of its own. Its table is the Hessian, and ``u`` is our
+# plan. Move the first stove. Which entries of the table change? And at which setting of the
+# first stove does the plan change nothing in the rate of the second?
+
+gradient = torch.func.grad(fuel)
+pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
+
+# %%
+# .. dropdown:: Answer
+#
+#    Two: the last entry of the second row, and the second entry of the last row. Both hold
+#    the setting of the first stove. Whatever you move, the table stays symmetric. In the
+#    row of the second rate, *J u* is 2 minus this setting, so it is 0 where the first stove
+#    is at 2.
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -302,24 +337,6 @@ print(f"penalty, create_graph=True: {created:.2f}")
 # where the network was steepest, a small error in its input now moves its output about half
 # as far. So if you write such a penalty, compare the gradient with and without it once.
 #
-# When the first stove moves
-# --------------------------
-#
-# Below is the gradient as a function of its own. Its table is the Hessian, and ``u`` is our
-# plan. Move the first stove. Which entries of the table change? And at which setting of the
-# first stove does the plan change nothing in the rate of the second?
-
-gradient = torch.func.grad(fuel)
-pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
-
-# %%
-# .. dropdown:: Answer
-#
-#    Two: the last entry of the second row, and the second entry of the last row. Both hold
-#    the setting of the first stove. Whatever you move, the table stays symmetric. In the
-#    row of the second rate, *J u* is 2 minus this setting, so it is 0 where the first stove
-#    is at 2.
-#
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
@@ -361,24 +378,6 @@ ones
 #    again, and take another step. Where the curvature is zero or negative, the formula does
 #    not lead to a lowest point at all.
 #
-# .. dropdown:: Another way: push ``u`` through the gradient
-#
-#    ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)`` takes what
-#    ``fuel`` takes, and returns the gradient. If its operations have a rule for pushes, you
-#    can push ``u`` through it. The push returns the gradient and its change along ``u``,
-#    and we keep the second. :ref:`hvp` compares the two ways:
-
-from torch.func import grad, jvp
-
-
-def hvp(f, x, u):
-    return jvp(grad(f), (x,), (u,))[1]
-
-
-pushed = hvp(fuel, x.detach(), u)
-pushed
-
-# %%
 # .. dropdown:: If there is an error in spite of ``create_graph=True``
 #
 #    The gradient of the heat is 1 for each stove, whatever ``x`` is. A gradient that does
