@@ -195,7 +195,7 @@ def messages() -> tuple[Message, ...]:
     """
     found: dict[str, Message] = {}
     for file in FOLDER.glob("*/*.md"):
-        message = read(file)
+        message = entry_of(file)
         if message.anchor in found:
             raise ValueError(f"{file}: {found[message.anchor].file} has this name, too")
         found[message.anchor] = message
@@ -228,6 +228,10 @@ def read(file: Path) -> Message:
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
     return message
+
+
+#: The entry of a file, which is read once: whoever meets an entry twice meets one object.
+entry_of = functools.cache(read)
 
 
 def fields(*names: str) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pullback._messages import Message, fields, needle, one_line, read, whole
+from pullback._messages import Message, entry_of, fields, needle, one_line, whole
 
 # Expressions that mean the same to Python and to JavaScript.
 ERROR = r"\b\w+(?:Error|Exception): "
@@ -68,10 +68,7 @@ def _likely(line: str) -> list[Message]:
     index = _index()
     there = {line[i : i + BEGINNING] for i in range(len(line) - BEGINNING + 1)}
     files = index[""].union(*(index[beginning] for beginning in there & index.keys()))
-    return [_entry(file) for file in sorted(files, key=lambda file: file.stem)]
-
-
-_entry = functools.cache(read)
+    return [entry_of(file) for file in sorted(files, key=lambda file: file.stem)]
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pullback._messages import Message, address, fields, read
+from pullback._messages import Message, address, entry_of, fields
 
 FILE = Path(__file__).with_name("symptoms.json")
 LONGEST = 14  # words; a longer text is a traceback, or a story
@@ -70,7 +70,7 @@ def _near(said: frozenset[str], enough: float = ENOUGH) -> list[Message]:
         for file, entry in fields("name", "asked")
     ]
     near = sorted(scores, key=lambda scored: (-scored[0], scored[1].stem))[:NEAR]
-    return [read(file) for score, file in near if score >= enough]
+    return [entry_of(file) for score, file in near if score >= enough]
 
 
 def _listed(label: str, lines: Iterable[str]) -> Iterator[str]:
