@@ -27,8 +27,8 @@ here it is short enough for a pencil.
 # =============================  ======================  ===================
 # operation                      what it computed        value
 # =============================  ======================  ===================
-# ``heat = x.sum()``             all settings added      ``6``
 # ``squares = x**2``             each setting squared    ``[1, 4, 9]``
+# ``heat = x.sum()``             all settings added      ``6``
 # ``fuel = squares.sum()``       all squares added       ``14``
 # ``y = stack([heat, fuel])``    the two in one tensor   ``[6, 14]``
 # =============================  ======================  ===================
@@ -76,8 +76,8 @@ here it is short enough for a pencil.
 import torch
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-heat = x.sum()
 squares = x**2
+heat = x.sum()
 fuel = squares.sum()
 y = torch.stack([heat, fuel])
 
@@ -169,6 +169,77 @@ pullback.live(house, start, v, rows=outputs, columns=stoves, graph=True)
 # :term:`Jacobian`, each times its price, are already added up. If you want one of the rows
 # by itself, that takes a walk of its own (:ref:`one-output-at-a-time`).
 #
+# Trying it out
+# -------------
+#
+# And if you don't trust the walk, there is an experiment that needs no calculus. Turn up
+# the first stove by a thousandth, and see by how much our earnings rise. Divided by the
+# thousandth, this is a rate, and we compare it with the 4 of our walk.
+#
+# .. predict::
+#    :expects: choice
+#    :wrong: Exactly the number of the walk: It would be exact if the earnings rose in a
+#          straight line. But the fuel rises with the square of the setting.;
+#       A little more: The fuel rises faster and faster during the turn, and fuel costs us
+#          something.
+#
+#    What does the experiment give?
+#
+#    - A little less
+#    - Exactly the number of the walk
+#    - A little more
+
+
+def worth(a, b, c):
+    return 10 * (a + b + c) - 3 * (a**2 + b**2 + c**2)
+
+
+rate = (worth(1.001, 2, 3) - worth(1, 2, 3)) / 0.001
+print(f"{rate:.3f}")
+
+# %%
+# This is nearly the 4 of our walk. It is a little less, because the fuel rises faster and
+# faster during the turn. A smaller turn comes closer to 4, until the rounding errors of
+# the computer take over. But we have learned about one stove only. For a million weights
+# the experiment has to be repeated a million times, where a single walk is enough.
+#
+# Now suppose that your pencil says −6 for the first stove. The experiment says that PyTorch
+# is right. To find the step, compare your numbers with what arrived on the way: if they
+# agree at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what
+# comes through the squares alone. The way through heat has been forgotten.
+#
+# .. dropdown:: May I check any gradient in this way?
+#
+#    Yes, if four things hold:
+#
+#    - The function is smooth where you stand, without a kink or a jump nearby.
+#    - It gives the same answer when it is asked twice. So switch dropout off.
+#    - Nothing in it is kept from the gradient on purpose, as by ``detach``.
+#    - Each input may move on its own. In a distance matrix, for example, the way from A to
+#      B stands twice, and both entries have to move together.
+#
+#    Compute in float64, as Python does here, because in float32 a small change may drown in
+#    rounding. :ref:`fix-finite-differences` helps when the two disagree.
+#
+# A walk of your own
+# ------------------
+#
+# Each operation has to know only its own small rule. So you can write the walk back through
+# the house yourself, in a few lines of plain NumPy:
+
+import numpy as np
+
+settings = np.array([1.0, 2.0, 3.0])
+at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
+at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
+through_heat = at_heat * np.ones(3)  # a sum again
+through_squares = at_squares * 2 * settings  # a square: times its slope
+by_walk = through_heat + through_squares  # x was used twice: add
+by_walk
+
+# %%
+# This is what ``backward`` put into ``x.grad``, and PyTorch had no part in it.
+#
 # The same walk through a network
 # -------------------------------
 #
@@ -213,80 +284,9 @@ print("w", w.grad)
 # 12. A training step would now make both weights smaller, because the loss rises with both
 # of them.
 #
-# Notice that the price of ``u`` contains the value of ``hidden``. So such values of the
-# forward pass are kept until the walk comes by. This is one of the reasons why training
-# takes more memory than prediction.
-#
-# Trying it out
-# -------------
-#
-# And if you don't trust the walk, there is an experiment that needs no calculus. Turn up
-# the first stove by a thousandth, and see by how much our earnings rise. Divided by the
-# thousandth, this is a rate, and we compare it with the 4 of our walk.
-#
-# .. predict::
-#    :expects: choice
-#    :wrong: Exactly the number of the walk: It would be exact if the earnings rose in a
-#          straight line. But the fuel rises with the square of the setting.;
-#       A little more: The fuel rises faster and faster during the turn, and fuel costs us
-#          something.
-#
-#    What does the experiment give?
-#
-#    - A little less
-#    - Exactly the number of the walk
-#    - A little more
-
-
-def worth(a, b, c):
-    return 10 * (a + b + c) - 3 * (a**2 + b**2 + c**2)
-
-
-rate = (worth(1.001, 2, 3) - worth(1, 2, 3)) / 0.001
-print(f"{rate:.3f}")
-
-# %%
-# This is nearly the 4 of our walk. It is a little less, because the fuel rises faster and
-# faster during the turn. A smaller turn comes closer to 4, until the rounding errors of
-# the computer take over. But we have learned about one stove only. For a million weights
-# the experiment has to be repeated a million times, where a single walk is enough.
-#
-# Now suppose that your pencil says −6 for the first stove. The experiment says that PyTorch
-# is right. To find the step, compare your numbers with what arrived on the way: if they
-# agree at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what
-# comes through the squares alone. The way through heat has been forgotten.
-#
-# A walk of your own
-# ------------------
-#
-# Each operation has to know only its own small rule. So you can write the walk back through
-# the house yourself, in a few lines of plain NumPy:
-
-import numpy as np
-
-settings = np.array([1.0, 2.0, 3.0])
-at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
-at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
-through_squares = at_squares * 2 * settings  # a square: times its slope
-through_heat = at_heat * np.ones(3)  # a sum again
-by_walk = through_squares + through_heat  # x was used twice: add
-by_walk
-
-# %%
-# This is what ``backward`` returned, and PyTorch had no part in it.
-#
-# .. dropdown:: May I check any gradient in this way?
-#
-#    Yes, if four things hold:
-#
-#    - The function is smooth where you stand, without a kink or a jump nearby.
-#    - It gives the same answer when it is asked twice. So switch dropout off.
-#    - Nothing in it is kept from the gradient on purpose, as by ``detach``.
-#    - Each input may move on its own. In a distance matrix, for example, the way from A to
-#      B stands twice, and both entries have to move together.
-#
-#    Compute in float64, as Python does here, because in float32 a small change may drown in
-#    rounding. :ref:`fix-finite-differences` helps when the two disagree.
+# Notice that the price of ``u`` contains the value of ``hidden``. So such values are kept
+# until the walk comes by. This is one of the reasons why training takes more memory than
+# prediction.
 #
 # .. admonition:: Remember
 #

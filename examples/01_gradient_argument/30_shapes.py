@@ -157,10 +157,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# It is one price, as it should be, but in brackets. Its shape is ``(1,)``, and that of
-# ``total`` is ``()``, a number alone. So write ``torch.tensor(1.0)``, without the brackets,
-# or pass nothing. For a single number like ``total`` PyTorch fills in a 1 of the right
-# shape.
+# There is one price, as there should be, but it stands in brackets. Its shape is ``(1,)``,
+# and that of ``total`` is ``()``, a number alone. So write ``torch.tensor(1.0)``, without
+# the brackets, or pass nothing. For a single number like ``total`` PyTorch fills in a 1 of
+# the right shape.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
 # fill in your prices, which may be negative or zero.
@@ -195,7 +195,8 @@ fuel = x**2
 v = torch.full_like(fuel, -2.0)
 v[1] = -1.0
 fuel.backward(v)
-x.grad
+of_fuel = x.grad
+of_fuel
 
 # %%
 # Each entry is the slope :math:`2x` times the price. In the second row, where the price is
@@ -246,12 +247,12 @@ x.grad
 #    2 and 4, each times the price of its day:
 #    :math:`1\cdot1+10\cdot1+5\cdot2+2\cdot4=29`.
 
-days = x.detach().requires_grad_()
-per_unit = torch.tensor([1.0, 2.0, 1.0], requires_grad=True)
-heat = days @ per_unit
-heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
-print("y:", heat.shape, " w.grad:", per_unit.grad.shape, " x.grad:", days.grad.shape)
-per_unit.grad
+x.grad = None
+w = torch.tensor([1.0, 2.0, 1.0], requires_grad=True)
+y = x @ w
+y.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
+print("y:", y.shape, " w.grad:", w.grad.shape, " x.grad:", x.grad.shape)
+w.grad
 
 # %%
 # .. dropdown:: Other numbers alone, and Python lists
@@ -279,7 +280,7 @@ by_table = torch.zeros(4, 3)
 for day in range(4):
     by_table += day_prices[day] * heat_rates[day]
 print(by_table)
-pullback.draw.shapes(heat, x)
+pullback.draw.shapes(y, x)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -289,13 +290,14 @@ pullback.draw.shapes(heat, x)
 
 table = torch.autograd.functional.jacobian(torch.square, settings)
 assert table.shape == (4, 3, 4, 3)
-assert torch.equal(torch.tensordot(v, table, dims=2), x.grad)
+assert torch.equal(torch.tensordot(v, table, dims=2), of_fuel)
 by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(by_days, by_table)
-assert torch.equal(x.grad, 2 * settings * v)
-assert torch.equal(per_unit.grad, day_prices @ settings)
-assert per_unit.grad[0] == 29
+assert torch.equal(of_fuel, 2 * settings * v)
+assert torch.equal(w.grad, day_prices @ settings)
+assert torch.equal(x.grad, day_prices.outer(w.detach()))
+assert w.grad[0] == 29
 for of_y, of_v, accepted in [((), (), True), ((), (1,), False), ((1,), (1,), True)]:
     alone = torch.full(of_y, 3.0, requires_grad=True)
     try:
@@ -334,7 +336,7 @@ for output, attempt in [
     (x.sum(dim=1), torch.ones(1, 4)),
     (x.sum(dim=1), torch.ones(4, 1)),
     (x.sum(dim=1), torch.ones(4, 3)),
-    (days @ per_unit, torch.ones_like(per_unit)),
+    (x @ w, torch.ones_like(w)),
 ]:
     try:
         output.backward(attempt)
@@ -381,8 +383,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "slope": 2 * settings[1],
     "times the fuel": -(settings[1] ** 2),
     "price of the day": -torch.ones(3),
-    "first day": x.grad[0],
-    "w": per_unit.shape,
+    "first day": of_fuel[0],
+    "w": w.shape,
     "x": x.shape,
     "a column": day_prices[:, None].shape,
     "one number": x.sum().shape,

@@ -126,9 +126,9 @@ pullback.live(
 # the network receives as ``v`` is the gradient of the loss with respect to the
 # predictions.
 #
-# We wanted our earnings to grow, but we want a loss to shrink. So a positive entry of ``v``
-# is bad news here: it is the rate at which the loss *rises* when one prediction rises and
-# the others stay. Our loss is the mean squared error over four samples:
+# Each entry of ``v`` is the rate at which the loss *rises* when one prediction rises and
+# the others stay. So positive is bad news, as in the small network of
+# :ref:`every-number-by-hand`. Our loss is the mean squared error over four samples:
 #
 # .. predict::
 #    :expects: signs
@@ -236,40 +236,36 @@ def consultant(y):
 
 x.grad = None
 y = house(x)
-numbers = y.detach().numpy().copy()  # without the graph; a copy, so that y stays as it is
+numbers = y.detach().numpy()  # heat and fuel as numbers, without the graph
 value, prices = consultant(numbers)
 print("numbers asked for:", len(prices))
-v = torch.from_numpy(prices).to(y)  # a tensor again, of 32-bit numbers like y
+v = torch.from_numpy(prices).to(y)  # a tensor again, with the dtype of y
 y.backward(v)
 x.grad
 
 # %%
 # Two numbers are enough, however many stoves there are: the rates at which the worth
 # changes with heat and with fuel. The result is the same as in one piece, and this is what
-# the ``gradient`` argument is made for. The part that PyTorch cannot see has to be
-# differentiated by whoever keeps it, with a formula, as here, or with another program. They
-# only have to tell us the gradient of their number with respect to ``y``. We pass it as
-# ``v``, and ``backward`` carries it on to ``x``:
+# the ``gradient`` argument is made for. Whoever keeps the hidden part tells us the gradient
+# of their number with respect to ``y``, from a formula, as here, or from another program.
+# We pass it as ``v``, and ``backward`` carries it on to ``x``:
 
 edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
 values = {"x": x, "y": y, "worth": torch.tensor(value)}
-pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])
+pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])  # it starts with a 1
 
 # %%
-# Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
-# 1, and its price is 10. Fuel rises at a rate of 2, and its price is −4. So the worth
-# changes at a rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things
-# about the contract, the 10 and the −4, and both of them are in ``v``. For all stoves
-# together it is ``v @ J``, the :term:`vector-Jacobian product` of the first page: each row
-# of the house's table times its price, added up.
+# Nothing is lost at the cut. With the first stove heat rises at a rate of 1 and fuel at a
+# rate of 2, so the worth changes at a rate of :math:`10\cdot1-4\cdot2=2`. All that this
+# needs of the contract are the 10 and the −4, and both of them are in ``v``.
 #
 # What v does not know
 # --------------------
 #
 # ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out,
-# and that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
-# consultant's prices do not contain it. So we call ``backward`` a second time, on the wear.
-# It is a cost, hence the minus, and ``backward`` adds the result to what is in ``x.grad``:
+# which costs us 2 times its setting. The consultant's prices do not contain this cost,
+# because it depends on ``x`` directly. So we call ``backward`` a second time, on the wear,
+# with a minus because it is a cost. ``backward`` adds the result to what is in ``x.grad``:
 
 x.grad = None
 y = house(x)
@@ -282,10 +278,9 @@ with_the_wear = x.grad
 with_the_wear
 
 # %%
-# Without the second call it would look as if the first stove still earned 2. With the wear
-# it earns nothing. A penalty on the weights, which is part of many losses, is like the
-# wear: it depends on the weights without passing through the predictions. Whatever does
-# not pass through the cut has to be added.
+# With the wear the first stove earns nothing; without the second call it would seem to earn
+# 2. A penalty on the weights, which is part of many losses, is like the wear: it depends on
+# the weights without passing through the predictions, and has to be added.
 #
 # .. admonition:: Remember
 #
@@ -344,8 +339,8 @@ next_day.grad
 # .. dropdown:: Where people do this
 #
 #    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
-#    from a description in words. ``latents`` holds a picture of the object, which an
-#    encoder has turned into fewer numbers. Another network compares this picture with the
+#    from a description in words. ``latents`` holds a picture of the object, which
+#    one network has turned into fewer numbers. Another compares this picture with the
 #    words, and its answer becomes ``grad``: it says how each number in ``latents`` should
 #    change (:ref:`the case study <score-distillation>`).
 #

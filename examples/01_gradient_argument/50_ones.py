@@ -65,9 +65,9 @@ x.grad
 # These are the slopes :math:`2x`, one for each point.
 #
 # Ones *add up* the rows. **If each number in x is used by only one output, each entry of
-# the result is a single slope.** Then there is one slope in each column, and zeros are
-# added to it. In the house of the first page both outputs, heat and fuel, use every stove.
-# There, ones add a rate of heat to a rate of fuel.
+# the result is a single slope.** Then there is one slope in each column, and all
+# other entries of the column are zero. In the house of the first page both outputs, heat
+# and fuel, use every stove. There, ones add a rate of heat to a rate of fuel.
 #
 # Nothing changes with more points, and so a whole curve and its slope cost one call:
 
@@ -168,8 +168,7 @@ x.grad
 
 # %%
 # The mean is the sum divided by five. So it sends 1/5 back in the place of each 1, and all
-# slopes come out five times too small. Who draws them believes that the curve is flatter
-# than it is.
+# slopes come out five times too small. Draw them, and the curve looks flatter than it is.
 #
 # In the picture, leave the points where they are. Can you find a ``v`` with which all five
 # numbers at the bottom are 12?

@@ -64,12 +64,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# What has been *freed* here? ``backward`` walks back through the operations that made
-# ``scores``, and for this it needs some numbers of the way forward: the rate of the right
-# ear, for example, is the brightness of the left one. PyTorch keeps them in its notes, the
-# graph, and the message calls them *saved intermediate values*. After the first walk it
-# throws them away, because usually nobody needs them twice, and they may fill much of the
-# memory. This is why, on the earlier pages, we computed a new ``y`` for each call.
+# What has been *freed* here? The walk back needs some of the numbers from which ``scores``
+# was computed: the rate of the right ear, for example, is the brightness of the left one.
+# PyTorch keeps them in its notes, the graph, and the message calls them *saved intermediate
+# values*. After the first walk it throws them away, because usually nobody needs them
+# twice, and they may fill much of the memory. This is why, on the earlier pages, we
+# computed a new ``y`` for each call.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
 # ``retain_graph=True``. Then the numbers are kept.
@@ -216,12 +216,13 @@ print("cat:", answers[0])
 print("dog:", answers[1])
 
 # %%
-# For the cat, each row holds that picture's right ear, its left ear, and 0. For the dog it
-# is always ``[0, 0, 5]``. The three scores of a column depend on three different pictures,
-# so three ones do no harm there: nothing is added up. But the two scores of a row depend on
-# the same picture, and ones for both would add their gradients. So two calls were enough
-# for six gradients. As long as no picture has an influence on the scores of another, you
-# need one call for each class, however many pictures there are.
+# In the cat's rows the first number is the brightness of the right ear, the second that of
+# the left one, and the third is 0. The dog's rows are always ``[0, 0, 5]``. The three
+# scores of a column depend on three different pictures, so three ones do no harm there:
+# nothing is added up. But the two scores of a row depend on the same picture, and ones for
+# both would add their gradients. So two calls were enough for six gradients. As long as no
+# picture has an influence on the scores of another, you need one call for each class,
+# however many pictures there are.
 #
 # .. admonition:: Remember
 #
@@ -245,8 +246,8 @@ print("dog:", answers[1])
 #
 #    One. Ten would be needed for the gradients of all ten scores. Here you want only one
 #    score of each image, and no image changes another's. So ``v`` has a 1 in each row, at
-#    the label. Below is a small network with labels drawn by chance. Each row of the result
-#    is the gradient of one score, for one image:
+#    the label. Below is a small network with labels drawn by chance. The first row of the
+#    result is the gradient of one score, that of the first image for its own class:
 
 torch.manual_seed(0)
 classifier = torch.nn.Sequential(
@@ -256,8 +257,10 @@ images = torch.randn(8, 4, requires_grad=True)
 labels = torch.randint(10, (8,))
 y = classifier(images)
 v = torch.nn.functional.one_hot(labels, 10).to(y)
-(together,) = torch.autograd.grad(y, images, v)
-together.shape
+(together,) = torch.autograd.grad(y, images, v, retain_graph=True)
+(one_score,) = torch.autograd.grad(y[0, labels[0]], images)
+print("row 0 of one call:", together[0])
+print("its score alone:  ", one_score[0])
 
 # %%
 # .. dropdown:: All rows in one call
@@ -282,7 +285,7 @@ at_once
 #
 #    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
 #    numbers. So a second walk through sums alone is not refused, unless the program has
-#    been compiled.
+#    been compiled with ``torch.compile``.
 #
 #    *What may I do between the two walks?* Do not write into the tensors that were saved.
 #    PyTorch keeps the tensors themselves, such as ``picture``, and no copies

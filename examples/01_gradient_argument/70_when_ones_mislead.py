@@ -132,9 +132,8 @@ print("with ones:      ", ones[0])
 print("the first alone:", alone[0])
 
 # %%
-# The two differ. When the first sample changes, so do the mean and the spread of the batch,
-# and with them the outputs of the *other* two samples. Ones add all of this up. So we do
-# without ones, and ask for the first output alone, as in the second line.
+# The two differ. The first sample changes the outputs of the *other* two samples as well,
+# and ones add all of this up. So we ask for the first output alone, as ``alone`` did.
 #
 # .. predict::
 #    :expects: choice
@@ -203,10 +202,14 @@ print("batches in its averages:", network[1].num_batches_tracked.item())
 # It is a new row, because in eval mode the network is another function: it computes with
 # other means and spreads. But now the row is the same whoever else is in the batch, and
 # ones give the gradient of the first output alone. It is the function that you use after
-# training. Ours has not been trained. It has met two small batches on this page, when we
-# asked in training mode, and each has moved its averages by a tenth of the way. For the
-# most part they are still the numbers with which every BatchNorm begins. So train first,
-# and then ask. Call ``network.train()`` before you go on training.
+# training. So train first, and then ask.
+#
+# .. dropdown:: Why train first?
+#
+#    Ours has not been trained. It has met two small batches on this page, when we asked in
+#    training mode, and each has moved its averages by a tenth of the way. So for the most
+#    part the averages are still the numbers with which every BatchNorm begins. And if you
+#    ask in the middle of a training, call ``network.train()`` before you go on.
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you how fast each share rises with its own radiator. Like the
@@ -234,6 +237,7 @@ print(listens_to(network.eval()))
 # %%
 # In training mode every output listens to all three samples, so ones would mix them. In
 # eval mode ``True`` stands on the diagonal alone: each output listens to its own sample.
+# Like every run in training mode, this test has moved the averages of BatchNorm a little.
 #
 # .. admonition:: Remember
 #
@@ -291,8 +295,7 @@ for mode in ("eval", "training"):
 # .. dropdown:: Is there a call for this?
 #
 #    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
-#    BatchNorm as they were. Our own function has moved them, because it ran the network
-#    in training mode. What ``mixing`` says holds for this network and this batch.
+#    BatchNorm as they were. What ``mixing`` says holds for this network and this batch.
 #    :ref:`do-samples-mix` tells what such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)

@@ -79,10 +79,12 @@ pullback.draw.bars(both, names=pixels)
 # With the weights its gradient is 0, and the gradients of the two pixels at the edge are
 # three times as large as before.
 #
-# The weight 0 can remove this gradient because it is a finite number. Many programs mark
-# what is missing with *NaN*, "not a number". With a loss like ours this does not work: the
-# gradient there is NaN as well, and 0 times NaN is NaN. Neither can the 0 remove an
-# infinite gradient (:ref:`masked-nan`). So put a finite number there that the loss accepts.
+# .. dropdown:: And if what is missing is marked with NaN?
+#
+#    The weight 0 removes a gradient that is a finite number. Many programs mark what is
+#    missing with *NaN*, "not a number". With a loss like ours the gradient there is NaN as
+#    well, and 0 times NaN is NaN. Neither can the 0 remove an infinite gradient
+#    (:ref:`masked-nan`). So put a finite number there that the loss accepts.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the losses of the pixels, in which the edge counts three times and
@@ -150,11 +152,10 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # ``mean()`` does not know about the mask. The last loss is zero now, but it is still
 # counted, and 16 is divided by six.
 #
-# What does this do to the gradients? You make one number out of the losses, by a mean or in
-# another way. The gradient of this number with respect to ``losses`` is the ``v`` that
-# arrives there. It says how much each loss counts. ``torch.autograd.grad`` shows it, if we
-# ask for the gradient of this number with respect to ``losses``: it can stop at any tensor
-# that the walk comes through. We begin with the mean that was wanted.
+# What does this do to the gradients? However you make one number out of the losses, some
+# ``v`` arrives at them and says how much each counts. ``torch.autograd.grad(number,
+# losses)`` shows it: the walk may stop at any tensor on its way. We begin with the mean
+# that was wanted.
 # ``losses[mask > 0].mean()`` keeps five losses, and their mean is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)

@@ -51,8 +51,7 @@ print(f"{right} of 81 days are right")
 # In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it
 # fills the gradients of the weights. For our picture we want something else: the gradient
 # of the network's output at each *point*. Each point goes through the network by itself and
-# has one output, so this is a case for ones. With ``v`` we choose whose growth the picture
-# will show, and ones choose the output of each point:
+# has one output, so this is a case for ones, which ask how each point's own output grows:
 
 points.requires_grad_()
 y = network(points)
@@ -108,8 +107,8 @@ across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 
 # %%
 # From there we take eight steps of the same length, 0.01, in eight directions: along the
-# arrow, turned from it by 45 degrees, by 90 degrees, and so on. A direction that is turned
-# by an angle has the cosine of the angle ``along`` the arrow, and its sine ``across`` it:
+# arrow, turned from it by 45 degrees, by 90 degrees, and so on. To turn a step by an angle,
+# take cos(angle) of ``along`` and sin(angle) of ``across``, as on the unit circle:
 
 angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
 steps = [0.01 * (angle.cos() * along + angle.sin() * across) for angle in angles]
@@ -134,12 +133,12 @@ steps = [0.01 * (angle.cos() * along + angle.sin() * across) for angle in angles
 with torch.no_grad():
     gains = torch.cat([network(points[here] + step) - y[here] for step in steps])
 
-turns = ["along the arrow", *(f"turned by {a}°" for a in range(45, 360, 45))]
+turns = [f"turned by {degrees}°" for degrees in range(0, 360, 45)]
 pullback.draw.bars({"gain": gains}, names=turns)
 
 # %%
-# No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
-# output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
+# No other step gains as much as the one along the arrow, at 0 degrees. Against it, at 180
+# degrees, the output falls most, and across it, at 90 and 270, next to nothing happens.
 #
 # Why no better direction exists
 # ------------------------------

@@ -98,8 +98,8 @@ third
 #    ones are right. In training mode the network is another function. If you want its
 #    slopes, ask one output at a time.
 #
-#    With the gradients of the weights there is nothing wrong, if the slopes are no part of
-#    the loss. Training wants the gradient of the loss of the whole batch.
+#    With the gradients of the weights there is nothing wrong, as long as the loss does not
+#    contain the slopes. Training wants the gradient of the loss of the whole batch.
 #    (:ref:`when-ones-mislead`)
 #
 # 5 · The whole table
@@ -139,10 +139,11 @@ for attempt in (
 # 6 · Somebody else's gradient
 # ----------------------------
 #
-# A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
-# the shape ``(100, 3)``, which your network has computed. It returns a number, which is
-# larger if the picture fits better, and a NumPy array ``push`` of the shape ``(100, 3)``
-# with the derivative of this number with respect to each coordinate.
+# A renderer that is not written in PyTorch takes the corner points of a 3D object,
+# ``vertices``, a tensor of the shape ``(100, 3)``, which your network has computed. It
+# returns a number, which is larger if the picture fits better, and a NumPy array ``push``
+# of the shape ``(100, 3)`` with the derivative of this number with respect to each
+# coordinate.
 # ``optimizer.zero_grad()`` has been called. Which line is missing before
 # ``optimizer.step()``?
 #
@@ -228,9 +229,9 @@ padded
 #
 #    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
 #    with the larger loss counts more, four times as much at the moment, and as both
-#    losses become smaller, so do both entries of ``v``. The walk then goes on with smaller
-#    numbers. Where the rates of the two losses stay the same, the gradients become smaller,
-#    too, and plain gradient descent takes shorter steps. (:ref:`where-v-comes-from`,
+#    losses become smaller, so do both entries of ``v``. If both losses are halved, and the
+#    rates at which they change with the weights stay the same, the gradients are halved,
+#    too, and plain gradient descent takes steps half as long. (:ref:`where-v-comes-from`,
 #    :ref:`the-v-you-choose`)
 #
 # 11 · One line, four questions
