@@ -73,8 +73,8 @@ for shape in [(4,), (4, 1), (1, 4), (4, 3)]:
 # dimension, and so must its ``v``.
 #
 # The last message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is
-# the one that ``v`` should have. The ``[0]`` is there because a call may start from several
-# tensors at once. PyTorch counts them from 0, and here there is only one.
+# the one that ``v`` should have. The ``[0]`` is the number of the tensor: a call may start
+# from several, counted from 0.
 #
 # From four prices to twelve rates
 # --------------------------------

@@ -153,9 +153,9 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # counted, and 16 is divided by six.
 #
 # What does this do to the gradients? However you make one number out of the losses, some
-# ``v`` arrives at them and says how much each counts. ``torch.autograd.grad(number,
-# losses)`` shows it: the walk may stop at any tensor on its way. We begin with the mean
-# that was wanted.
+# ``v`` arrives at them and says how much each counts.
+# ``torch.autograd.grad(number, losses)`` shows it: the walk may stop at any tensor on its
+# way. We begin with the mean that was wanted.
 # ``losses[mask > 0].mean()`` keeps five losses, and their mean is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
