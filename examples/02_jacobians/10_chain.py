@@ -74,9 +74,9 @@ print("both ways together:", through.sum().item())
 #    2\cdot0+4\cdot1+6\cdot3=22
 #
 # The three terms are the three stoves. We have taken the row of the fuel, ``[2, 4, 6]``,
-# from the second table, and the column of the dial, ``[0, 1, 3]``, from the first. The
-# numbers in the same place are multiplied, and the results are added up. We can do this for
-# each output and each dial:
+# from the house's table, and the column of the dial, ``[0, 1, 3]``, from the thermostat's.
+# The numbers in the same place are multiplied, and the results are added up. We can do this
+# for each output and each dial:
 #
 # ==================  ============================  ============================
 # row times column    dial 1: ``[1, 1, 0]``         dial 2: ``[0, 1, 3]``
@@ -270,9 +270,12 @@ print("with the new table:", fresh)
 # long as you run the forward pass again after a change. If you multiply tables yourself,
 # you have to take care of it.
 #
-# Below are the dials, the table of the whole, and what the dials earn. (*Mv* in the graph,
-# "matrix times vector", is the thermostat.) Turn one dial up, and leave the other at 1.
-# From which setting on does it cost money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. The thermostat only
+# multiplies the dials by fixed numbers and adds. For such a step the table times the dials
+# is the step itself. (*Mv* in the graph, "matrix times vector", is the thermostat.)
+#
+# Turn one dial up, and leave the other at 1. From which setting on does
+# it cost money to turn it further?
 
 
 def installed(t):

@@ -114,30 +114,22 @@ x.grad
 # This is ``x.grad[1, 2]``.
 #
 # If you have ``J`` already, ``torch.tensordot(v, J, dims=2)`` does this for every stove: it
-# multiplies each price in ``v`` by the gradient of that output in ``J``, and adds up.
-#
-# And ``v @ J``, which did this for a table? It runs, and its result is wrong. Look at its
-# first number:
-#
-# .. math::
-#
-#    10\cdot1+(-1)\cdot0.5=9.5
-#
-# Here 10 is the price of the heat, and it has met a rate of the heat, which is right. But
-# −1 is the price of the *fuel*, and 0.5 is no rate of the fuel. It is the rate at which a
-# stove in the second room warms the first. A price of the fuel has met a rate of the heat.
-#
-# How does this come about? ``@`` looks at the *last two* indices of ``J`` only. It takes
-# them for the rows and the columns of a table. But they are the input's room and stove. So
-# the two prices of a room, for heat and for fuel, meet the two *rooms*. There is no error,
-# because there happen to be as many measurements as rooms. Only the shape shows that
-# something is wrong:
+# multiplies each price in ``v`` by the gradient of that output in ``J``, and adds up:
 
-wrong = v @ J
-print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 torch.tensordot(v, J, dims=2)
 
 # %%
+# And ``v @ J``, which did this for a table? It runs, but it does not give ``x.grad``:
+
+wrong = v @ J
+print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
+
+# %%
+# Its shape does not look like ``x``. ``@`` looks at the *last two* indices of ``J`` only,
+# and takes the input's room for the row. So the price of the *fuel* has met a rate of the
+# *heat*: :math:`10\cdot1+(-1)\cdot0.5=9.5`. There is no error, because there happen to
+# be as many measurements as rooms.
+#
 # It is a table after all
 # -----------------------
 #

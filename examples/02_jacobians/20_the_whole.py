@@ -78,10 +78,7 @@ print(f"smallest rate:            {by_jacfwd.abs().min():.4f}")
 print(f"largest error of turning: {(by_turning - by_jacfwd).abs().max():.4f}")
 
 # %%
-# Both ways agree. They differ a little, because a turn is not infinitely small. But the
-# smallest rate of all is more than a hundred times as large as the largest difference, and
-# so is what two dials do differently to the same room. So this comparison can see a rate
-# that is missing, and two dials that are mixed up.
+# Both ways agree. They differ a little, because a turn is not infinitely small.
 #
 # ``jacfwd(heating)`` is a new function. It takes what ``heating`` takes, and returns the
 # Jacobian. ``(dials)`` calls it at our settings.
@@ -143,7 +140,10 @@ torch.autograd.grad([heat, fuel], leaf)[0]
 #
 # ``jacrev`` is the second of the two calls. It takes a pull for each row, as our loop
 # did, and as ``torch.autograd.functional.jacobian`` does. Its *rev* stands for
-# :term:`reverse mode`, the direction from the outputs back to the inputs:
+# :term:`reverse mode`, the direction from the outputs back to the inputs. From here on we
+# call ``jacrev`` where we called ``functional.jacobian``, because it can be put inside
+# another function of ``torch.func``. For the samples of a batch we need that
+# (:ref:`one-jacobian-per-sample`).
 
 from torch.func import jacrev
 
@@ -155,7 +155,8 @@ table
 # and three columns. So ``jacrev`` takes 5000 pulls for it, and ``jacfwd`` takes three
 # pushes. The picture shows a smaller heating, with 3 dials and 12 rooms. In *reverse*, a
 # stripe of the table is a row, and each takes a pull. In *forward*, it is a column, and
-# takes a push. (Pulls and pushes are both called *products* there.)
+# takes a push. The picture calls both *products*, because a pull brings ``v @ J``, and a
+# push brings ``J @ u``:
 
 import pullback
 
@@ -252,10 +253,7 @@ jacfwd(four)(torch.tensor([2.0, 3.0]))
 #    not be faster. A hundred rows at a time take less memory than all of them. ``V`` holds
 #    every ``v``, one below the other.
 #
-#    ``torch.autograd.functional.jacobian`` is the older way to the same table, and the
-#    pages before this one have called it. A function like ``jacrev(house)`` can be put
-#    inside another function of ``torch.func``, and for the samples of a batch we need that
-#    (:ref:`one-jacobian-per-sample`). So we call ``jacrev`` and ``jacfwd`` from here on.
+#    ``torch.autograd.functional.jacobian`` is the older way to the same table.
 #    :ref:`jacobian-at-once` compares all of these calls.
 #
 #    Where ``f`` has no kink, ``jacrev`` and ``jacfwd`` return the same table, up to

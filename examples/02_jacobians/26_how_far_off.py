@@ -84,8 +84,8 @@ pullback.live(house, x, u=torch.full((3,), 0.1), rows=["heat", "fuel"], columns=
 # :math:`a^2+2ab+b^2`. In the other half they go in opposite directions, and together they
 # are off by :math:`a-b`, with the square :math:`a^2-2ab+b^2`. In the mean of both,
 # :math:`2ab` cancels, and :math:`a^2+b^2` is left. **The squares of the errors add up.** A
-# third error is added to the sum of the first two in the same way: whatever this sum is,
-# the third goes in its direction half of the time.
+# third error goes with the sum of the other two in half of the cases, and against it in the
+# other half. So its square is added, too.
 #
 # What a stove does to an output is its rate times the 0.1. For the heat these are three
 # errors of 0.1. Their squares add up to :math:`0.01+0.01+0.01`, and the root is 0.17. For

@@ -178,8 +178,8 @@ for amount in (-1.0, 0.0, 1.0):
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# Our own step, without any idle movement, is the shortest of the three. This is no
-# accident.
+# Longer in both cases: our own step, without any idle movement, is the shortest of the
+# three. This is no accident.
 #
 # Why a sum of rows is the shortest
 # ---------------------------------
@@ -193,16 +193,19 @@ for amount in (-1.0, 0.0, 1.0):
 #
 #    0.25\cdot1+0\cdot(-2)-0.25\cdot1=0
 #
-# Now we add the idle movement to our step. With :math:`p` for our step and :math:`q` for
-# the idle movement, the squared length of the new step is
+# Two movements with such a sum of 0 are at right angles. So by Pythagoras the squares of
+# their lengths add up, and an idle movement can only make our step longer.
 #
-# .. math::
+# .. dropdown:: The squares, written out
 #
-#    \sum_i(p_i+q_i)^2=\sum_i p_i^2+\sum_i q_i^2+2\sum_i p_iq_i
+#    With :math:`p` for our step and :math:`q` for the idle movement, the squared length of
+#    the new step is
 #
-# The last sum is the one that is 0. So the squares of the two lengths add up, and an idle
-# movement can only make our step longer. (Two movements with such a sum of 0 are at right
-# angles, and this is Pythagoras.)
+#    .. math::
+#
+#       \sum_i(p_i+q_i)^2=\sum_i p_i^2+\sum_i q_i^2+2\sum_i p_iq_i
+#
+#    The last sum is the one that is 0.
 #
 # And what about all the other steps that hit both targets? Take one of them, and subtract
 # our step from it. Each of the two steps changes the heat by 0 and the fuel by −1. So their

@@ -92,8 +92,11 @@ print("pushes:", for_long.n_colors)  # columns that share a push are called a co
 # Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
 # columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
 # it takes three pushes as well. We give a *color* to each of these groups, so that columns
-# of the same color do not meet. ``pullback.sparsity`` has found the filled places and the
-# colors (``mode="forward"`` says that it is to push). Here is the table of our six rooms
+# of the same color do not meet. By hand, go through the columns from left to right, and
+# give each the first color that no column it meets has yet. ``pullback.sparsity`` has found
+# the filled places and the colors (``mode="forward"`` says that it is to push).
+#
+# Here is the table of our six rooms
 # in its three colors, and beside it what the three pushes bring. A push adds up the two
 # columns of its color, and no two of their filled places land on each other:
 

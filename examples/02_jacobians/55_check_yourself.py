@@ -26,13 +26,13 @@ go back to.
 #
 #    ``first`` takes 3 numbers to 4, and ``second`` takes 4 numbers to 1. Their Jacobians
 #    are ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them,
-#    and what is its shape?
+#    at which points have they to be taken, and what is the shape of the result?
 #
 # .. dropdown:: Answer
 #
 #    ``J2 @ J1``, with the last step on the left. The sizes are ``(1, 4) @ (4, 3)``, so
-#    the result has shape ``(1, 3)``. ``J2`` has to be taken at ``first(x)`` and not at
-#    ``x``. (:ref:`chain-of-jacobians`)
+#    the result has shape ``(1, 3)``. ``J1`` is taken at ``x``. ``J2`` has to be taken
+#    at ``first(x)`` and not at ``x``. (:ref:`chain-of-jacobians`)
 
 import torch
 from torch.func import functional_call, jacfwd, jacrev, vmap
@@ -80,14 +80,15 @@ pullback.live(lambda x: second(first(x)), x, rows=["second"])
 #          order.;
 #       slow first: The better order is asked for first.
 #
-#    Why is it slow? There is a better order. How many millions of multiplications does it
-#    take? And how many does this program take?
+#    (a) Why is it slow? (b) Which order is better? (c) How many millions of
+#    multiplications does the better order take, and how many does this program take?
 #
 # .. dropdown:: Answer
 #
-#    ``J2 @ J1`` is a table of 1000 by 1000 already, and to multiply it by ``J3`` takes a
-#    billion. In ``(J3 @ J2) @ J1`` each product takes two million, because ``J3 @ J2`` is
-#    only two columns wide. So the narrow place of a chain need not be at one of its ends.
+#    (a) ``J2 @ J1`` is a table of 1000 by 1000 already, and to multiply it by ``J3`` takes
+#    a billion. (b) The better order is ``(J3 @ J2) @ J1``. (c) Each of its products takes
+#    two million, because ``J3 @ J2`` is only two columns wide. That makes 4 million, and
+#    this program takes 1002. So the narrow place of a chain need not be at one of its ends.
 #    (:ref:`chain-of-jacobians`)
 
 narrow = 1000 * 1000 * 2 + 1000 * 2 * 1000
