@@ -132,16 +132,10 @@ v @ square
 # its diagonal, which is called the *transpose*, in code ``J.T``.
 #
 # The prices in ``v`` belong to heat and fuel, and ``v @`` multiplies the *rows* of what
-# follows it. So the price of heat has met the row of the first stove: her result was 10
-# times ``[1, 4]`` plus −1 times ``[1, 8]``.
-#
-# In her table the prices have to meet the two numbers *within* a row. For the first stove,
-# whose row is ``[1, 4]``, this is :math:`10\cdot1-1\cdot4=6`, and for the second
-# :math:`10\cdot1-1\cdot8=2`. A vector on the *right* of a table does that: it goes through
-# each row, and multiplies the first number by its first and the second by its second:
+# follows it. So the price of heat has met the row of the first stove. In her table the
+# prices have to meet the two numbers *within* a row, and ``v`` on the *right* of a table
+# does that:
 
-print("hers, with a row for each stove:", copied, sep="\n")
-print("ours, with a row for heat and a row for fuel:", square, sep="\n")
 print("hers, with v on the right:", copied @ v)
 
 # %%

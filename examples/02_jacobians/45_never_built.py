@@ -150,7 +150,8 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 #    Only the weights in one row of ``W``, the row that makes this output. Take ``Y[2, 1]``,
 #    the second output of the last sample. It is made with ``W[1, 0]`` and ``W[1, 1]``,
 #    which are multiplied by the inputs 3 and 1. If its price rises by 1, the gradient of
-#    ``W[1, 0]`` rises by 3 and that of ``W[1, 1]`` by 1.
+#    ``W[1, 0]`` rises by 3 and that of ``W[1, 1]`` by 1. For sample 1 the gradient of only
+#    one weight changes, because its first input is 0.
 #
 # A rule for each operation
 # -------------------------
@@ -361,6 +362,7 @@ assert (V @ torch.tensor([[1.0, 0.0], [2.0, 1.0]]))[1, 0] == 8
 one_price = torch.zeros(3, 2)
 one_price[1, 1] = 1
 assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
+assert (one_price.flip(1).T @ small).nonzero().tolist() == [[0, 1]]
 last_price = torch.eye(6)[5].reshape(3, 2)  # of the second output of the last sample
 assert (last_price.T @ small).tolist() == [[0, 0], [3, 1]]
 assert (two.numel(), many_rows.grad.numel()) == (8, 4000)
