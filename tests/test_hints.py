@@ -653,9 +653,7 @@ def test_what_only_the_diagnosis_of_a_parameter_knew_is_all_that_its_failure_los
 
     assert "changed the parameter `w`" in note()
     monkeypatch.setattr(_changed, "changed_parameter", fail)
-    assert "find what writes to the tensor that the message names" in " ".join(
-        note().split()
-    )
+    assert "find what writes to the tensor of shape (3,)" in " ".join(note().split())
 
 
 @dataclass(frozen=True)
@@ -689,9 +687,9 @@ def test_what_is_no_parameter_is_told_as_ever():
     with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
         y.sum().backward()
     said = words_of(raised.value)
-    assert "find what writes to the tensor that the message names" in said
     said_of_it = (
-        r"it is the tensor of shape \(3,\), the result of Exp(Backward0)?, at version 0"
+        r"find what writes to the tensor of shape \(3,\), the result of Exp(Backward0)?, "
+        r"which was at version 0 when it was saved"
     )
     assert re.search(said_of_it, said)  # ExpBackward0 up to 2.10
     assert "changed" not in said.split("fix:")[1].split("- ")[0]

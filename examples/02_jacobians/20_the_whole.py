@@ -200,6 +200,20 @@ column.shape
 # But what one input does is a single column, and ``torch.func.jvp``, which makes one push,
 # brings it. It returns the value and the column, and the next page is about it.
 #
+# Count once more in the table of our house. The button *one-hot* puts a single 1 into
+# ``v``, and the next press moves it one place on. How many presses does it take until every
+# row of the table has stood in the result? Then choose *J u*. How many does it take with
+# ``u``, which is pushed forward, until every column has?
+
+stoves = ["stove 1", "stove 2", "stove 3"]
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], columns=stoves)
+
+# %%
+# .. dropdown:: Answer
+#
+#    Two with ``v``, because each pull brings a row. Three with ``u``, because each push
+#    brings a column.
+#
 # .. admonition:: Remember
 #
 #    - A pull brings one row, or a sum of rows. A push brings one column, or a sum of

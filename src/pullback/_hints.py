@@ -198,7 +198,7 @@ def note_of(
     """Return cause, fix and page of an entry, filled in with the reader's values.
 
     Where the program itself has shown more than its message, ``seen`` says so in the place
-    of the first paragraph of the fix, which tells how to find out.
+    of the first paragraph of the fix, and of those that tell what the message has said.
     """
     from pullback._messages import more
 
@@ -213,8 +213,11 @@ def cause_and_fix(
     """Return the paragraphs of both, each with its label."""
     from pullback._messages import in_text
 
-    first, *others = in_text(message.advice(values))
-    return {"why:  ": message.why.split("\n\n"), "fix:  ": [seen or first, *others]}
+    told = [*in_text(message.advice(values))]
+    if seen:
+        found_out = zip(told[1:], [*in_text(message.fix)][1:], strict=True)
+        told = [seen, *(filled for filled, bare in found_out if filled == bare)]
+    return {"why:  ": message.why.split("\n\n"), "fix:  ": told}
 
 
 def filled(parts: Mapping[str, Iterable[str]]) -> str:
