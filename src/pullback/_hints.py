@@ -213,11 +213,10 @@ def cause_and_fix(
     """Return the paragraphs of both, each with its label."""
     from pullback._messages import in_text
 
-    told = [*in_text(message.advice(values))]
+    first, *others = in_text(message.advice(values))
     if seen:
-        found_out = zip(told[1:], [*in_text(message.fix)][1:], strict=True)
-        told = [seen, *(filled for filled, bare in found_out if filled == bare)]
-    return {"why:  ": message.why.split("\n\n"), "fix:  ": told}
+        others = [part for part in in_text(message.fix) if part in others]
+    return {"why:  ": message.why.split("\n\n"), "fix:  ": [seen or first, *others]}
 
 
 def filled(parts: Mapping[str, Iterable[str]]) -> str:

@@ -446,9 +446,7 @@ class _Inputs:
 
 def _counted(value: Any, leaves: Sequence[Any]) -> str:
     kind = kind_of(value)
-    if isinstance(value, Tensor):
-        return kind
-    if not all(isinstance(t, Tensor) for t in leaves):
+    if isinstance(value, Tensor) or not all(isinstance(t, Tensor) for t in leaves):
         return kind
     return f"{kind} of {len(leaves)} tensor{'s' if len(leaves) > 1 else ''}"
 

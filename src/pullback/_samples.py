@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
+from functools import cache, reduce
 from itertools import combinations, islice
 from math import comb, inf
 from typing import Any
@@ -66,7 +66,7 @@ class Probes:
         like: Sequence[Tensor],
         decide: Callable[[bool], float | None] | None = None,
     ) -> None:
-        self.decide = decide
+        self.decide = cache(decide) if decide else None
         self.like = like
         self.count = len(like[0])
         sizes = [self.count, *(t.shape[1:].numel() for t in like)]
@@ -113,12 +113,12 @@ class Probes:
             single = is_single(*products, *self.like)
             dtypes = [product.dtype, *(t.dtype for t in self.like)]
             small = share <= most_of_rounding(*dtypes)
-            if small and (coarse or single):
-                found = self._found_wide
+            if small and self.decide and (coarse or single):
+                found = self.decide(False)
                 if found is not None and coarse:
                     share, dtypes = found, [torch.float64]
                 elif found is not None and found > VANISHED * share:
-                    share = self._found_one_by_one or share
+                    share = self.decide(True) or share
             if share > share_of_rounding(*dtypes):
                 raise ValueError(
                     "batched=True, and f mixes samples: an output of one depends on "
@@ -127,14 +127,6 @@ class Probes:
                     "In products with random weights, what mixes comes to "
                     f"{share:.2g} times the largest number"
                 )
-
-    @cached_property
-    def _found_wide(self) -> float | None:
-        return self.decide(False) if self.decide else None
-
-    @cached_property
-    def _found_one_by_one(self) -> float | None:
-        return self.decide(True) if self.decide else None
 
     def _adds_up(self, products: Sequence[Tensor], J: Sequence[Tensor]) -> bool:
         """Tell whether J times all weights is the sum of both products, up to rounding."""

@@ -247,9 +247,9 @@ class Updates(Memory):
             del self.of[key]
         for site in [s for s, (e, *_) in self.renamed.items() if e.index < before]:
             del self.renamed[site]
-        kept = {s: known for s, known in self.averages.items() if known is not None}
-        for site in [s for s, (e, *_) in kept.items() if e.index < before]:
-            del self.averages[site]
+        for site, known in [*self.averages.items()]:
+            if known is not None and known[0].index < before:
+                del self.averages[site]
 
 
 @after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
@@ -266,17 +266,17 @@ def keep_updates(log: Log, now: Moment) -> Found:
                 for key in event.makes:
                     log.memory(Updates).of[key] = event, log.name_of(t)
                 leaf = log.leaf(t)
-                if leaf is not None and _gives_its_name_away(t, event):
+                if leaf is not None and any(t is p for p in _names_given(event).values()):
                     known = event, leaf, version(t)
                     log.memory(Updates).renamed.setdefault(event.site, known)
     return ()
 
 
-def _gives_its_name_away(t: Tensor, event: Event) -> bool:
-    """Tell whether the line gives the name of a tensor to another: ``p = p - ...``."""
-    frame, code = own_frame(), event.site.code if event.site is not None else ""
-    names = re.findall(r"\b(\w+) *=(?!=)", code)
-    return frame is not None and any(frame.f_locals.get(name) is t for name in names)
+def _names_given(event: Event) -> dict[str, object]:
+    """Return the names that a line gives away, ``p = p - ...``, and what has them still."""
+    names = re.findall(r"\b(\w+) *=(?!=)", event.site.code if event.site else "")
+    frame = own_frame() if names else None
+    return {name: frame.f_locals.get(name) for name in names} if frame else {}
 
 
 @after("update-makes-a-new-tensor", "add", "sub", "lerp")
@@ -289,10 +289,10 @@ def averages_that_are_dropped(log: Log, now: Moment) -> Found:
     site = event.site
     if event.grad or event.run != FORWARD or site is None:
         return
-    if site in averages and averages[site] is None:
+    known = averages.get(site)
+    if known is None and site in averages:
         return
     name, parameter = _given_away(log, event)
-    known = averages.get(site)
     if parameter is None:
         return
     if known is None:
@@ -318,15 +318,13 @@ def _given_away(log: Log, event: Event) -> tuple[str, Parameter | None]:
 
     It has no gradient, as that of a teacher.
     """
-    names = re.findall(r"\b(\w+) *=(?!=)", event.site.code if event.site else "")
-    frame = own_frame() if names else None
-    made = [log.makers[key] for key in event.reads if key in log.makers]
-    keys = {*event.reads}.union(*(maker.reads for maker in made))
-    for name in names:
-        t = frame.f_locals.get(name) if frame is not None else None
-        if type(t) is not Parameter or t.grad is not None or storage_key(t) not in keys:
+    for name, t in _names_given(event).items():
+        if type(t) is not Parameter or t.grad is not None:
             continue
-        if any(key in log.leaf_of for key in keys - {storage_key(t)}):
+        made = [log.makers[key] for key in event.reads if key in log.makers]
+        keys = {*event.reads}.union(*(maker.reads for maker in made))
+        others = keys - {storage_key(t)}
+        if others != keys and any(key in log.leaf_of for key in others):
             return name, t
     return "", None
 
