@@ -18,6 +18,7 @@ from sites import Site, conf, write
 
 import asking
 import pullback
+from doors import imgsgnode
 from markdown_pages import as_markdown
 from printed import slack, values
 from wheel import boxes_as_markdown
@@ -892,6 +893,20 @@ def test_what_the_question_shows_is_no_answer():
         code = nodes.literal_block("f()", "f()")
         nodes.section("", box, block("[1, 2]"), code, block("[0, 1, 2]"))
         assert [node.astext() for node in asking.what_tells(line, [1, 2])] == covered
+
+
+def test_a_plot_before_what_its_cell_printed_is_covered_with_it():
+    line = asking.asked("", options={}, asks={"kind": "value"}, number=3)
+    box, plot, other = nodes.admonition("", line), imgsgnode(), imgsgnode()
+    code = nodes.literal_block("f()", "f()")
+    output = nodes.literal_block("4", "4", classes=["sphx-glr-script-out"])
+    section = nodes.section(
+        "", box, other, code, plot, output, nodes.paragraph("", "Four.")
+    )
+    asking.cover(line, [*asking.what_tells(line, [4])])
+    (veil,) = section.findall(asking.veil)
+    assert veil.children[:2] == [plot, output]
+    assert other.parent is section
 
 
 def test_a_cell_of_a_notebook_keeps_its_code():

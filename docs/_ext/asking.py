@@ -67,6 +67,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from doors import imgsgnode
 from folded import folded, ignore
 from pages import GALLERY, is_chosen
 from printed import Printed, values
@@ -358,6 +359,7 @@ def what_tells(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
     with_code = "code" in line["options"] or line["asks"]["kind"] == "v"
     asks_for_them = has_numbers(line.parent.astext(), numbers)
     told = passage = False
+    plots: list[nodes.Element] = []  # which stand before what their cell has printed
     for node in parts(line.parent):
         if not told and isinstance(node, folded):
             return  # which has the answer
@@ -365,6 +367,9 @@ def what_tells(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
             return
         first = not told and is_output(node)
         told = told or first
+        if first:
+            yield from plots
+        plots = [*plots, node] if isinstance(node, imgsgnode) else []
         passage = first or (passage and not (isinstance(node, ENDS) or is_code(node)))
         code = with_code and not told and is_code(node)
         again = (
