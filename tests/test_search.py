@@ -45,7 +45,7 @@ QUESTIONS = {
     "hessian vector product": "answers/hessian-products",
     "per-sample gradients": "auto_examples/04_programs/20_per_sample",
     "gradient penalty": "auto_examples/04_programs/60_gradient_penalty",
-    "pullback.mixing": "api/index.html#pullback.mixing",
+    "pullback.mixing": "api/finding.html#pullback.mixing",
 }
 
 SCRIPTS = ("finding", "recognition", "ranking", "search")

@@ -26,6 +26,10 @@ NO_ENTRY = {
     "search.html",
     "source_map.html",
 }
+HEAVY = 70_000  # bytes, as a static host sends them
+EMPTY_HEAD = re.compile(r"<th[^>]*>(?:\s|<p>\s*</p>)*</th>")
+FORMULA = re.compile(r"<math.*?</math>", re.DOTALL)
+TAGS = re.compile(r"<annotation.*?</annotation>|<[^>]+>", re.DOTALL)
 PICTURE = re.compile(r'<(svg|form) class="pb-(?:draw|live)".*?</\1>', re.DOTALL)
 COLOURS = ["color-contrast", "link-in-text-block"]  # what a scheme changes
 VIOLATIONS = """async (rules) => {
@@ -195,7 +199,7 @@ def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visite
     files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
     whole = sum(weight(SITE / file.lstrip("/")) for file in files)
     whole -= of_pictures(SITE / visited)
-    assert whole <= 70_000, "does a formula take the rare font?"
+    assert whole <= HEAVY, "does a formula take the rare font?"
 
     assert visitor.fits(360), "on a phone"
     assert visitor.fits(640), "in a window of 1280 px at 200 % zoom"
@@ -350,6 +354,29 @@ def test_no_page_shows_its_markup():
         text = (SITE / path).read_text(encoding="utf-8")
         prose = re.sub(r"<(pre|script|code).*?</\1>|<[^>]*>", "", text, flags=re.DOTALL)
         assert not role.search(html.unescape(prose)), path
+
+
+def test_every_page_is_light_and_every_column_has_a_name():
+    """What the browser measures of some pages, of all of them, from what they link to."""
+    fonts = SITE / "_static" / "fonts"
+    rare = set((fonts / "rare.txt").read_text("utf-8")) - {"\n"}
+    linked = re.compile(r'(?:href|src)="(?!https?:)([^"?]+\.(?:css|js|woff2))[?"]')
+    of_file = functools.cache(weight)
+    heavy, nameless = {}, []
+    for path in PAGES:
+        page = SITE / path
+        text = page.read_text(encoding="utf-8")
+        files = {page.parent.joinpath(name).resolve() for name in linked.findall(text)}
+        shown = TAGS.sub("", "".join(formula[0] for formula in FORMULA.finditer(text)))
+        if rare & set(html.unescape(shown)):
+            files.add((fonts / "stix-two-math-rare.woff2").resolve())
+        whole = weight(page) - of_pictures(page) + sum(map(of_file, files))
+        if whole > HEAVY:
+            heavy[path] = whole
+        if EMPTY_HEAD.search(text):
+            nameless.append(path)
+    assert heavy == {}, "does a formula take the rare font?"
+    assert nameless == []
 
 
 def test_a_rare_letter_loads_its_font():
