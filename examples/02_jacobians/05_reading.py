@@ -12,8 +12,8 @@ way, and no error tells her. On this page you learn to notice such a mistake.
 Such a table of rates is called a :term:`Jacobian`. It has a row for each output and a
 column for each input. Each entry says how fast that output changes when only that input
 moves. In training there is one output, the loss, and the table is a single row, the
-gradient. You need more rows when several outputs count, as when a house is to stay as warm
-as it is and burn less fuel (:ref:`hitting-targets`).
+gradient. You need more rows when several outputs count: the scores of all classes of a
+network, or the warmth and the fuel of a house (:ref:`hitting-targets`).
 """
 
 # %%
@@ -86,10 +86,10 @@ print("in the house:   ", change)
 # %%
 # The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat comes
 # out as predicted. The fuel falls by 0.0599, which is a little less, because its rate of 6
-# has itself begun to fall on the way from 3 to 2.99. The smaller the step, the smaller this
-# error, until rounding takes over. A Jacobian describes how a smooth function, one without
-# kinks and jumps, behaves *near one point*. At another point the rates are usually
-# different, and you need the table of that point.
+# has itself begun to fall on the way from 3 to 2.99. With a smaller step this error is
+# smaller still. (Only for a tiny step does rounding make it larger again.) A Jacobian
+# describes how a smooth function, one without kinks and jumps, behaves *near one point*. At
+# another point the rates are usually different, and you need the table of that point.
 #
 # The other way up
 # ----------------
@@ -133,8 +133,10 @@ v @ square
 #
 # The prices in ``v`` belong to heat and fuel, and ``v @`` multiplies the *rows* of what
 # follows it. So the price of heat has met the row of the first stove. In her table the
-# prices have to meet the two numbers *within* a row, and ``v`` on the *right* of a table
-# does that:
+# prices have to meet the numbers *within* a row. Her first row, ``[1, 4]``, is what the
+# first stove does to heat and fuel, and with the prices it gives
+# :math:`1\cdot10+4\cdot(-1)=6`. The second gives :math:`1\cdot10+8\cdot(-1)=2`. With ``v``
+# on the *right* of a table, ``@`` does this for each of its rows:
 
 print("hers, with v on the right:", copied @ v)
 
@@ -182,8 +184,11 @@ def worth(x):
 torch.autograd.functional.jacobian(worth, x)
 
 # %%
-# This is what ``backward`` gives for our house with ``v = [10, -1]``. And if there is only
-# one *input*, the table has only one column.
+# This is what ``backward`` gives for our house with ``v = [10, -1]``.
+#
+# And one *column*? Our friend has had enough of single stoves. She puts one big lever ``t``
+# into our house, which sets the three stoves to ``t``, ``2t`` and ``3t``. It stands at 1,
+# and she asks whether it pays to push it further.
 #
 # .. predict::
 #    :for: the rates of heat and fuel
@@ -195,20 +200,34 @@ torch.autograd.functional.jacobian(worth, x)
 #       no slope: Here each square is multiplied by the speed of its stove. Its slope is
 #          twice the setting.
 #
-#    One big lever ``t`` sets the three stoves to ``t``, ``2t`` and ``3t``. At ``t = 1``,
-#    how fast do heat and fuel rise when it is turned up?
+#    First she needs two rates. At ``t = 1``, how fast do heat and fuel rise when the lever
+#    is pushed further?
 
 
 def lever(t):
     return house(t * torch.tensor([1.0, 2.0, 3.0]))
 
 
-torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
+J_lever = torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
+J_lever
 
 # %%
 # The heat is :math:`t+2t+3t=6t`, which rises at a rate of 6. The fuel is
 # :math:`t^2+4t^2+9t^2=14t^2`, which rises at a rate of :math:`28t`, and this is 28 at
-# ``t = 1``.
+# ``t = 1``. At her prices this earns :math:`10\cdot6-28=32`, so it pays to push the lever
+# further.
+#
+# There is one input, and so the table has one column. If she writes it her way, it has one
+# row. Will she be warned this time?
+
+try:
+    v @ J_lever.T
+except RuntimeError as error:
+    print(error)
+
+# %%
+# She is: ``v`` has two prices, and her table has one row for them. The shape protects you,
+# unless there happen to be as many inputs as outputs.
 #
 # Which entries move?
 # -------------------
@@ -305,6 +324,7 @@ off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))
 assert off[1, 0] == 0
 assert torch.func.jacrev(lambda x: worth(x)[0])(x).shape == x.shape
 assert torch.autograd.functional.jacobian(lambda x: worth(x)[0], x).shape == x.shape
+assert (v @ J_lever).item() == 32
 elsewhere = torch.func.jacrev(house)(x + torch.tensor([0.0, 0.0, 5.0])) - J
 assert elsewhere.nonzero().tolist() == [[1, 2]]
 

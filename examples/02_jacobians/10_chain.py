@@ -176,9 +176,11 @@ y.backward(v)
 t.grad
 
 # %%
-# A network of many layers is a longer chain of the same kind. ``backward`` starts with
-# ``v`` on the left and walks back, one step after the other. Each step takes the prices of
-# its outputs and turns them into prices of its inputs.
+# A network of many layers is a longer chain of the same kind. A ``Linear`` layer multiplies
+# its inputs by its ``weight`` and adds a bias, so its table is its ``weight``. For two of
+# them, one after the other, the product is ``W2 @ W1``. ``backward`` starts with ``v`` on
+# the left and walks back, one step after the other. Each step takes the prices of its
+# outputs and turns them into prices of its inputs.
 #
 # Why start on the left?
 # ----------------------
@@ -271,8 +273,8 @@ print("with the new table:", fresh)
 # you have to take care of it.
 #
 # Below are the dials, the table of the whole, and what the dials earn. The thermostat only
-# multiplies the dials by fixed numbers and adds. For such a step the table times the dials
-# is the step itself. (*Mv* in the graph, "matrix times vector", is the thermostat.)
+# multiplies the dials by fixed numbers and adds, and *Mv*, "matrix times vector", stands
+# for it in the graph.
 #
 # Turn one dial up, and leave the other at 1. From which setting on does
 # it cost money to turn it further?
@@ -366,6 +368,9 @@ steps = h * torch.eye(2, dtype=torch.float64)
 nudged = [(whole(point + step) - whole(point - step)) / (2 * h) for step in steps]
 torch.testing.assert_close(torch.stack(nudged, dim=1), (J_house @ J_thermostat).double())
 
+layers = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+W1, W2 = layers[0].weight, layers[1].weight
+torch.testing.assert_close(jacobian(layers, torch.ones(3)), W2 @ W1)
 assert torch.equal(v_dials, torch.tensor([14.0, 18.0]))  # 10 (2, 4) - (6, 22), by hand
 x = thermostat(t)
 (for_stoves,) = torch.autograd.grad(house(x), x, v, retain_graph=True)

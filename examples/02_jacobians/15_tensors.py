@@ -113,30 +113,27 @@ x.grad
 #
 # This is ``x.grad[1, 2]``.
 #
-# If you have ``J`` already, ``torch.tensordot(v, J, dims=2)`` does this for every stove: it
-# multiplies each price in ``v`` by the gradient of that output in ``J``, and adds up:
-
-torch.tensordot(v, J, dims=2)
-
-# %%
-# And ``v @ J``, which did this for a table? It runs, but it does not give ``x.grad``:
+# For a table, ``v @ J`` did this for all inputs at once. Here it runs as well, but it does
+# not give ``x.grad``:
 
 wrong = v @ J
 print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 
 # %%
-# Its shape does not look like ``x``. ``@`` looks at the *last two* indices of ``J`` only,
-# and takes the input's room for the row. So the price of the *fuel* has met a rate of the
-# *heat*: :math:`10\cdot1+(-1)\cdot0.5=9.5`. There is no error, because there happen to
-# be as many measurements as rooms.
+# Its shape does not look like ``x``. ``@`` took ``J`` for a stack of tables, ``J[0, 0]``
+# and so on, and multiplied ``v`` by each. You saw ``J[0, 0]`` above, and its first column
+# is 1 and 0.5. It has met the first row of ``v``, 10 and −1, and this makes
+# :math:`10\cdot1+(-1)\cdot0.5=9.5`. But −1 is the price of the *fuel*, and 0.5 is a rate of
+# the *heat*. There is no error, because there happen to be as many measurements as rooms.
 #
 # It is a table after all
 # -----------------------
 #
-# If four indices are too many for you, flatten ``y`` and ``x``. PyTorch takes the numbers
-# row by row, first all of the first room, then all of the second. Then ``J`` is an ordinary
-# table with a row for each of the 4 outputs and a column for each of the 6 inputs, and the
-# product is the ``v @ J`` that we know:
+# If the four indices here, or the six of your batch of images, are too many for you,
+# flatten ``y`` and ``x``. PyTorch takes the numbers row by row, first all of the first
+# room, then all of the second. Then ``J`` is an ordinary table with a row for each of the 4
+# outputs and a column for each of the 6 inputs, and the product is the ``v @ J`` that we
+# know:
 
 table = J.reshape(y.numel(), x.numel())
 (v.flatten() @ table).reshape(x.shape)
@@ -209,7 +206,8 @@ print(9 * J_small[0, 1])
 #    and column 2?
 
 start = photo.clone().requires_grad_()
-(worth,) = torch.autograd.grad(shrink(start), start, torch.ones(2, 3))
+ones = torch.ones(2, 3)  # grad returns what backward would add to start.grad:
+(worth,) = torch.autograd.grad(shrink(start), start, ones)
 9 * worth
 
 # %%
@@ -279,6 +277,15 @@ torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 #    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
 #    Jacobian of shape ``() + x.shape``.
 #
+# .. dropdown:: The product without flattening
+#
+#    ``torch.tensordot(v, J, dims=2)`` adds up over *two* indices, both of ``v`` and the
+#    first two of ``J``. So it multiplies each price in ``v`` by the gradient of that output
+#    in ``J``, and adds up. It gives ``x.grad`` again:
+
+torch.tensordot(v, J, dims=2)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The

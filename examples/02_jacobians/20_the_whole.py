@@ -104,7 +104,8 @@ x = torch.tensor([1.0, 2.0, 3.0])
 leaf = x.clone().requires_grad_()  # a copy of x, where the walks back end
 y, rows = house(leaf), []
 for v in torch.eye(2):  # first [1, 0] for the heat, then [0, 1] for the fuel
-    (row,) = torch.autograd.grad(y, leaf, v, retain_graph=True)  # a tuple of one
+    # retain_graph, so that the second pull finds the graph; what returns is a tuple of one
+    (row,) = torch.autograd.grad(y, leaf, v, retain_graph=True)
     rows.append(row)
 torch.stack(rows)
 
@@ -200,10 +201,9 @@ column.shape
 # But what one input does is a single column, and ``torch.func.jvp``, which makes one push,
 # brings it. It returns the value and the column, and the next page is about it.
 #
-# Count once more in the table of our house. The button *one-hot* puts a single 1 into
-# ``v``, and the next press moves it one place on. How many presses does it take until every
-# row of the table has stood in the result? Then choose *J u*. How many does it take with
-# ``u``, which is pushed forward, until every column has?
+# Is it true that one pull cannot bring both rows of our house? In the picture, set ``v`` to
+# ``[100, 1]``. What do you read in the result? And where does this trick go wrong: what do
+# you read when the first stove is set to 60?
 
 stoves = ["stove 1", "stove 2", "stove 3"]
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], columns=stoves)
@@ -211,8 +211,11 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 # %%
 # .. dropdown:: Answer
 #
-#    Two with ``v``, because each pull brings a row. Three with ``u``, because each push
-#    brings a column.
+#    The result is ``[102, 104, 106]``, and both rates of each stove stand in it: 1 and 2, 1
+#    and 4, 1 and 6. But with the first stove at 60, its number is 220. You read 2 and 20,
+#    and the rates are 1 and 120. The trick works only if you know already that the rates of
+#    the fuel are whole numbers below 100. If you know nothing about them, one number does
+#    not tell what two rates are.
 #
 # .. admonition:: Remember
 #
@@ -324,6 +327,10 @@ torch.testing.assert_close(by_jacfwd, by_rows)
 by_hand = [[1, 0], [0, 1], [1, 1], [3, 2]]
 for way in (jacrev, jacfwd):
     assert way(four)(torch.tensor([2.0, 3.0])).tolist() == by_hand
+assert (torch.tensor([100.0, 1.0]) @ J).tolist() == [102, 104, 106]
+far_up = jacrev(house)(torch.tensor([60.0, 2.0, 3.0]))
+assert far_up[:, 0].tolist() == [1, 120]
+assert (torch.tensor([100.0, 1.0]) @ far_up)[0] == 220
 moved = jacrev(house)(torch.tensor([4.0, -2.0, 0.5]))
 assert torch.equal(moved[0], J[0])
 

@@ -73,19 +73,20 @@ print("their rates:  ", pushed)
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the forward
 # pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
-# A push goes along with the forward pass, so a value can be forgotten after the last step
-# that uses it. A pull comes afterward and needs values from the forward pass, so these have
-# to be kept.
+#
+# This makes a difference to your memory. A push goes along with the forward pass, so a
+# value can be forgotten after the last step that uses it. A pull comes afterward and needs
+# values from the forward pass, so these have to be kept until then, for every layer of a
+# network.
 #
 # Push and pull
 # -------------
 #
-# A push multiplies each *column* of the table by the speed of its input, and adds the
-# columns up. This is :math:`Ju`, in code ``J @ u``. A pull, the
-# :term:`vector-Jacobian product`, multiplies each *row* by the price of its output, and
-# adds the rows up. This is ``v @ J``. The shapes tell you which one you have: ``u`` looks
-# like ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns
-# that it multiplies, and their sum stands at the right:
+# A pull, the :term:`vector-Jacobian product`, multiplies each *row* of the table by the
+# price of its output, and adds the rows up. A push does this with the *columns*: each is
+# multiplied by the speed of its input. The shapes tell you which one you have: ``u`` looks
+# like ``x``, and :math:`Ju`, in code ``J @ u``, looks like ``y``. In the picture ``u`` lies
+# above the columns that it multiplies, and their sum stands at the right:
 
 import pullback
 
@@ -160,9 +161,18 @@ print("pull, then plan:  ", stoves @ plan)
 #
 # The equation is also a test for a pull that may be wrong, for example if you write an
 # operation of your own with its ``backward``. :math:`Ju` can be had without any derivative:
-# move the inputs a little along ``u``, and see how fast the outputs change. Then
-# ``v @ (J @ u)`` must be equal to ``(v @ J) @ u``, where the ``backward`` has given
-# ``v @ J`` (:ref:`dot-product-test`).
+# move the stoves a little along the plan, and see how fast heat and fuel change. With the
+# prices, this must give the same number as the pull with the plan. Suppose that somebody
+# has written ``x`` for the slope of a square, and forgotten the 2:
+
+h = 0.01
+along = (house(x + h * plan) - house(x - h * plan)) / (2 * h)
+forgotten = v[0] + v[1] * x  # what each stove earns, with a slope of x
+print(f"moved, then prices: {v @ along:.2f}")
+print(f"wrong pull, then plan: {forgotten @ plan:.2f}")
+
+# %%
+# The numbers differ, so the pull is wrong (:ref:`dot-product-test`).
 #
 # One knob, and all that it moves
 # -------------------------------
@@ -207,10 +217,10 @@ pull(torch.ones(3))[0]
 # ---------------------------
 #
 # Here is where people use a push: a simulation has one knob and many outputs. In the
-# evening the heating is switched off. It is 20 degrees inside and 0 outside. Our house has
-# an insulation of 5.5. In every hour it loses a 5.5th part of its warmth, so in the first
-# hour it loses :math:`20/5.5`, about 3.6 degrees. A house with an insulation of 6 loses a
-# sixth part, which is less:
+# evening the heating is switched off. It is 20 degrees inside and 0 outside. In every hour
+# a house loses its temperature, divided by its insulation. Ours has an insulation of 5.5,
+# so in the first hour it loses :math:`20/5.5`, about 3.6 degrees. With an insulation of 6
+# it would lose :math:`20/6`, which is less:
 
 
 def night(insulation):
@@ -253,11 +263,10 @@ plt.title("A night, and the push through it")
 legend = plt.legend()
 
 # %%
-# **To learn what every input does to every output, push if there are fewer inputs, and pull
-# if there are fewer outputs.** Training is the second case: there is one output, the loss,
-# and there are millions of inputs, the weights. So it uses ``backward``, which is a pull.
-# If you have a single ``v`` or a single ``u``, one pull or one push does it, however many
-# inputs and outputs there are.
+# Training is the other way round: there is one output, the loss, and there are millions of
+# inputs, the weights. So it uses ``backward``, which is a pull. And if all you need is one
+# plan ``u`` or one ``v``, a single push or pull does it, however many inputs and outputs
+# there are.
 #
 # Here is our plan once more. Change ``u``, and try other plans. Ours turns the first stove
 # up at a rate of 1. Can you find one that does so, too, moves the second stove as well,

@@ -8,7 +8,7 @@ The knobs of our three stoves are worn. Each setting may be off by about 0.1, to
 often as too low, and we do not know which. How far off are heat and fuel then? Whoever
 computes with measured numbers has this question: how far off is the area of a room whose
 length and width were measured? This is called *error propagation*, and the
-:term:`Jacobian`, our table of rates, has the answer. It is smaller than you might expect.
+:term:`Jacobian`, our table of rates, has the answer.
 """
 
 # %%
@@ -48,7 +48,7 @@ table
 #    heat typically?
 
 torch.manual_seed(0)  # any tosses will do; the same ones in every run
-tosses = 0.1 * (2 * torch.randint(2, (10_000, 3)) - 1)
+tosses = 0.1 * (2 * torch.randint(2, (10_000, 3)) - 1)  # each −0.1 or 0.1
 off = torch.stack([house(x + toss) for toss in tosses]) - house(x)
 (off**2).mean(0).sqrt()
 

@@ -4,13 +4,16 @@ r"""
 Hitting two targets at once
 ===========================
 
+You want the score of one class to rise and those of the others to stay. Or you want a house
+to burn less fuel and to stay as warm as it is. For one number, the gradient says which way
+to go. But here two or more numbers count, and their gradients point in different ways. All
+of them together make the :term:`Jacobian` ``J``, our table of rates, with a row for each
+output.
+
 Our house gives 6 units of heat and burns 14 units of fuel. How do we move its three stoves
-to get the same heat from 13 units of fuel? If one number is to get better, its gradient
-says which way to go. But here two numbers count: the fuel is to fall, and the heat is to
-stay. For that we need the :term:`Jacobian` ``J``, our table of rates, with a row for each
-output. This page finds a step that does it, first with a pencil and then with one call,
-``torch.linalg.pinv(J) @ missing``. Are there other steps, and is ours the best one? And
-what happens when the stoves of the real house move?
+to get the same heat from 13 units of fuel? We find a step with a pencil, and then with one
+call. Are there other steps, and is ours the best one? And what happens when the stoves of
+the real house move?
 """
 
 # %%
@@ -70,8 +73,8 @@ print("table says:", J @ downhill)
 #
 # So let us try a step that is made of the two rows, ``a`` times the row of the heat plus
 # ``b`` times the row of the fuel. Then we have two numbers to choose and two targets to
-# hit, so we can hope to hit both. (What is special about the rows, we shall see below.) For
-# each row by itself, the table says what a step along it does to heat and fuel:
+# hit, so we can hope to hit both. (Why we make it of rows and of nothing else, we shall see
+# below.) For each row by itself, the table says what a step along it does to heat and fuel:
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by
@@ -102,9 +105,10 @@ print("a and b:", amounts)
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
 # need half of the heat's row, less an eighth of the fuel's row.
 #
-# In the code, ``J @ J.T`` multiplies each row of ``J`` by each row of ``J``, entry by
-# entry, and adds up. So it holds the four numbers of the table above, 3, 12, 12 and 56.
-# ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# Each number in the table above comes from two rows. They are multiplied entry by entry,
+# and the results are added up. This is the *dot product* of the two rows. In the code,
+# ``J @ J.T`` holds the dot product of each row of ``J`` with each row of ``J``: again 3,
+# 12, 12 and 56. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # The step is this weighted sum of the rows. The picture is the one from part 1, but there
 # we chose ``v``. Here we have computed which ``v`` hits the targets:
@@ -184,17 +188,19 @@ for amount in (-1.0, 0.0, 1.0):
 # Why a sum of rows is the shortest
 # ---------------------------------
 #
-# Multiply the idle movement by a row of the table, entry by entry, and add up. This is what
-# the table says about that output, and it is 0 for both rows, because the idle movement
-# changes neither heat nor fuel. Our step is made of these two rows. So if we multiply the
-# idle movement by our step, entry by entry, and add up, we get 0 as well:
+# What the table says about an output is a dot product, too: that of the movement with the
+# row of the output. For the idle movement it is 0 with both rows, because it changes
+# neither heat nor fuel. And our step is made of these two rows. So the dot product of the
+# idle movement with our step is 0 as well:
 #
 # .. math::
 #
 #    0.25\cdot1+0\cdot(-2)-0.25\cdot1=0
 #
-# Two movements with such a sum of 0 are at right angles. So by Pythagoras the squares of
-# their lengths add up, and an idle movement can only make our step longer.
+# Two movements with a dot product of 0 are at right angles. You can see it on squared paper
+# with ``[1, 1]``, which goes up to the right, and ``[1, -1]``, which goes down to the
+# right: :math:`1\cdot1+1\cdot(-1)=0`. So by Pythagoras the squares of the two lengths add
+# up, and an idle movement can only make our step longer.
 #
 # .. dropdown:: The squares, written out
 #
@@ -260,11 +266,12 @@ for _ in range(3):
 # the targets say where the hand should be.
 #
 # Mostly it raises no error when it goes astray. So look at what is missing after each step.
-# Here it shrinks fast. If it does not, the targets may be out of reach, or the start was
-# too far away.
+# Here it shrinks fast. If it does not, the start may have been too far away, or the targets
+# are out of reach. Ask for a heat of 6 from 11 units of fuel, for example: after a hundred
+# steps the fuel is still jumping about.
 #
-# Now move the stoves yourself, so that the heat stays at 6. How little fuel can the house
-# burn? And what do the two rows of the table have in common there?
+# What is wrong with 11? Move the stoves yourself, so that the heat stays at 6. How little
+# fuel can the house burn? And what do the two rows of the table have in common there?
 
 pullback.live(house, x, torch.tensor([0.0, 1.0]), **names)
 
@@ -275,10 +282,10 @@ pullback.live(house, x, torch.tensor([0.0, 1.0]), **names)
 #    are ``[1, 1, 1]`` and ``[4, 4, 4]``. They point the same way, so no small step lowers
 #    the fuel and keeps the heat.
 #
-#    This is what Newton's method meets if you ask for a heat of 6 from 11 units of fuel.
-#    Near this place the rows are nearly parallel, and by the table only a very long step
-#    lowers the fuel and keeps the heat. It throws the stoves far away. From there they come
-#    back, and are thrown away again. After a hundred steps the fuel is still jumping about.
+#    So 11 units are out of reach. On the way to them, Newton's method comes near this
+#    place. There the rows are nearly parallel, which means that they nearly point the same
+#    way, and by the table only a very long step lowers the fuel and keeps the heat. It
+#    throws the stoves far away. From there they come back, and are thrown away again.
 #
 #    From three stoves at 2, Newton's method does not reach our own targets, 6 and 13. The
 #    three entries of each row are equal there. So each step moves the stoves alike, and
@@ -289,8 +296,9 @@ pullback.live(house, x, torch.tensor([0.0, 1.0]), **names)
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
 #      targets, solve it for ``step``.
 #    - The shortest such step is a weighted sum of the rows of ``J``.
-#      ``torch.linalg.pinv(J) @ missing`` finds it, if ``x`` and ``y`` are vectors, and the
-#      rows are of similar size and not nearly parallel.
+#      ``torch.linalg.pinv(J) @ missing`` finds it, if ``x`` and ``y`` are vectors. Take
+#      care with rows that are nearly parallel, or with one that is tiny beside the others
+#      (a box below says why).
 #    - The table is right near one point. Newton's method steps, computes the table again,
 #      and repeats. It needs a good start: one near a solution, with a table that can hit
 #      the targets.

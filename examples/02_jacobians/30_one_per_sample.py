@@ -10,16 +10,16 @@ houses have a thousand tables with two rows each, for heat and fuel. If one pull
 row, that makes 2000 pulls. How few would do?
 
 We begin with four houses, get their tables with one call, and look at the Jacobian of the
-whole street, which is nearly all zeros. At the end we ask whether you can trust such a
-table when it comes from a network.
+whole street, which is nearly all zeros. At the end a network predicts the fuel of a house
+right to a tenth of a unit. Is its table right, too?
 """
 
 # %%
-# Our samples are four houses, with three stoves each. We count them from 0, as Python
-# does, so they are houses 0, 1, 2 and 3. ``X`` has a row for each house, and ``house``
-# takes one of these rows to heat and fuel. ``jacrev(house)`` takes a row to the Jacobian of
-# that house. :term:`vmap` turns it into a function of the whole batch, which works on all
-# rows at the same time and puts the batch in front of its results:
+# Our samples are four houses, with three stoves each. We count them from 0, as Python does,
+# so they are houses 0, 1, 2 and 3. ``X`` has a row for each house, and ``house`` takes one
+# of these rows to heat and fuel. ``jacrev(house)`` is a function, too: give it one row, and
+# it returns the Jacobian of that house. We could call it in a loop, once for each row.
+# :term:`vmap` does so in one call, for all rows at the same time, and stacks the results:
 
 import torch
 from torch.func import jacrev, vmap
@@ -38,50 +38,6 @@ tables[3]
 # The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
 # House 3 has its third stove at 5, so the last entry of its table is 10.
 #
-# A step for every house
-# ----------------------
-#
-# :ref:`hitting-targets` finds such a step for one house, with ``pinv``, a table that leads
-# back from changes of the outputs to the shortest step. ``pinv`` takes the four tables at
-# once, and returns a tensor of shape ``(4, 3, 2)``, four such tables in a stack. With a
-# stack, ``@`` multiplies each table separately. In :ref:`tensors-in-tensors-out` this was a
-# trap, but here we want it: the table of each house meets what is missing, and each house
-# gets a step of three numbers:
-
-missing = torch.tensor([0.0, -1.0])  # heat, fuel
-steps = torch.linalg.pinv(tables) @ missing
-steps.shape
-
-# %%
-# .. predict::
-#    :expects: largest
-#    :label: fuel above the target
-#    :for: the house, counted from 0
-#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
-#          step saves much.;
-#       first stove: Its first stove is up most, and a short step saves much there.;
-#       least of all: Its stoves differ by as much as 2, so one can take over from another
-#          at a lower price.
-#
-#    Each step should save one unit of fuel. But a table is right only near its own place,
-#    so every house misses this target by a little. Here are the stoves of the houses
-#    0 to 3 again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]``, ``[1, 1, 5]``. Which stays
-#    farthest above its target?
-
-before, after = vmap(house)(X), vmap(house)(X + steps)
-gained = (after - before)[:, 0].round(decimals=4)
-print("heat gained:", gained + 0.0)  # which makes 0.0 of -0.0
-print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
-
-# %%
-# It is house 1, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them can take
-# over from another at a much lower price, and it needs the longest step of the four. By how
-# much a house misses its target depends on the length of its step alone. A stove that goes
-# from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
-# :math:`2xs`, and not the :math:`s^2`. Added up over the stoves, the :math:`s^2` are the
-# squared length of the step. All four houses are as warm as they were.
-
-# %%
 # The Jacobian of the whole batch
 # -------------------------------
 #
@@ -195,6 +151,50 @@ print(torch.equal(by_sums, tables), torch.equal(by_package, tables))
 # The sums are right only if each sample is treated by itself. If one looks at another, they
 # are wrong and no error is raised (see the box at the end of the page).
 #
+# A step for every house
+# ----------------------
+#
+# What does each house do with its table? It wants one unit of fuel less, and the same heat.
+# :ref:`hitting-targets` finds such a step for one house: ``pinv`` makes a table that leads
+# back, from the changes that we want to the shortest step. It takes the four tables at
+# once, and returns four such tables in a stack, of shape ``(4, 3, 2)``. In a stack, ``@``
+# multiplies each table separately. So the table of each house meets what is missing, and
+# each house gets a step of three numbers. (The same habit of ``@`` was a trap in
+# :ref:`tensors-in-tensors-out`.)
+
+missing = torch.tensor([0.0, -1.0])  # heat, fuel
+steps = torch.linalg.pinv(tables) @ missing
+steps.shape
+
+# %%
+# .. predict::
+#    :expects: largest
+#    :label: fuel above the target
+#    :for: the house, counted from 0
+#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
+#          step saves much.;
+#       first stove: Its first stove is up most, and a short step saves much there.;
+#       least of all: Its stoves differ by as much as 2, so one can take over from another
+#          at a lower price.
+#
+#    Each step should save one unit of fuel. But a table is right only near its own place,
+#    so every house misses this target by a little. Here are the stoves of the houses
+#    0 to 3 again: ``[1, 2, 3]``, ``[2, 3, 2]``, ``[4, 1, 1]``, ``[1, 1, 5]``. Which stays
+#    farthest above its target?
+
+before, after = vmap(house)(X), vmap(house)(X + steps)
+gained = (after - before)[:, 0].round(decimals=4)
+print("heat gained:", gained + 0.0)  # which makes 0.0 of -0.0
+print("fuel above the target:", after[:, 1] - (before[:, 1] - 1))
+
+# %%
+# It is house 1, ``[2, 3, 2]``. Its stoves are nearly alike, so that none of them can take
+# over from another at a much lower price, and it needs the longest step of the four. By how
+# much a house misses its target depends on the length of its step alone. A stove that goes
+# from :math:`x` to :math:`x+s` burns :math:`x^2+2xs+s^2`. The table knows the
+# :math:`2xs`, and not the :math:`s^2`. Added up over the stoves, the :math:`s^2` are the
+# squared length of the step. All four houses are as warm as they were.
+#
 # A network of your own
 # ---------------------
 #
@@ -240,7 +240,7 @@ with torch.no_grad():
 #    - It is a little too small
 #    - It is half of what it should be
 
-of_network = vmap(jacrev(network))(X)  # the network in the place of the house
+of_network = vmap(jacrev(network))(X).detach()  # the network in the place of the house
 print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 
 # %%

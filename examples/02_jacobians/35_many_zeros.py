@@ -4,11 +4,13 @@ r"""
 A Jacobian with many zeros, from fewer pushes
 =============================================
 
-A program simulates a long corridor of a thousand rooms. Each room reacts only to itself
-and to its two neighbors, so nearly all of the :term:`Jacobian`, the table of rates, is
-zero. It is *sparse*. ``jacfwd`` takes a thousand pushes for it, because each push, a
-:term:`Jacobian-vector product` ``J @ u``, brings one column. With a minute for a push,
-that is most of a day. If you know where the zeros are, one push can bring many columns.
+In a convolution each output looks at a few pixels of the image. In a simulated circuit, or
+a weather model, each place reacts to its neighbors only. So nearly all of the
+:term:`Jacobian`, the table of rates, is zero. It is *sparse*. On this page a program
+simulates a long corridor of a thousand rooms, where each room reacts only to itself and to
+its two neighbors. ``jacfwd`` takes a thousand pushes for the table, because each push, a
+:term:`Jacobian-vector product` ``J @ u``, brings one column. With a minute for a push, that
+is most of a day. If you know where the zeros are, one push can bring many columns.
 ``pullback.sparsity`` finds the zeros, and tells which columns can go into one push. With
 such tables we find the temperatures at which the corridor settles.
 """
@@ -17,10 +19,9 @@ such tables we find the temperatures at which the corridor settles.
 # We begin with six rooms, so that we can see the table. ``T`` holds their temperatures, and
 # the function says how fast each room warms up. We call this its *warming*. A room gains
 # heat from its two neighbors: the temperature of the room on its left, and twice that of
-# the room on its right, because a draft blows from right to left and carries the air
-# along. It loses heat, and the warmer it is, the more. We let this loss be the square of
-# its own temperature, so that the table depends on ``T``. Outside, beyond both ends of the
-# corridor, the temperature is 0:
+# the room on its right, because a draft blows from right to left and carries the air along.
+# It loses heat, and the warmer it is, the more: in our corridor, the square of its own
+# temperature. Outside, beyond both ends of the corridor, the temperature is 0:
 
 import torch
 
@@ -45,10 +46,9 @@ J
 # Two columns in one push
 # -----------------------
 #
-# A push with a single 1 in ``u`` gives one column. Column 0 is filled in rows 0 and 1
-# only. Column 3 is filled in rows 2, 3 and 4. There is no row in which both are filled. We
-# say that the two columns do not *meet*. This is the whole idea: columns that do not meet
-# can be pushed *together*.
+# A push with a single 1 in ``u`` gives one column. Column 0 is filled in rows 0 and 1 only.
+# Column 3 is filled in rows 2, 3 and 4. There is no row in which both are filled. We say
+# that the two columns do not *meet*. What happens if we push them *together*?
 #
 # .. predict::
 #    :for: six numbers
@@ -68,7 +68,8 @@ both
 # %%
 # The numbers −2 and 1 at the start are from column 0. The numbers 2, −8 and 1 after them
 # are from column 3. In each row at least one of the two columns is zero. So nothing was
-# mixed, and we can take the sum apart again without any loss.
+# mixed, and we can take the sum apart again without any loss. This is the whole idea:
+# columns that do not meet can share a push.
 #
 # .. predict::
 #    :label: pushes
@@ -93,8 +94,9 @@ print("pushes:", for_long.n_colors)  # columns that share a push are called a co
 # columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
 # it takes three pushes as well. We give a *color* to each of these groups, so that columns
 # of the same color do not meet. By hand, go through the columns from left to right, and
-# give each the first color that no column it meets has yet. ``pullback.sparsity`` has found
-# the filled places and the colors (``mode="forward"`` says that it is to push).
+# give each column the first color that none of the columns it meets already has.
+# ``pullback.sparsity`` has found the filled places and the colors (``mode="forward"`` says
+# that it is to push).
 #
 # Here is the table of our six rooms
 # in its three colors, and beside it what the three pushes bring. A push adds up the two
@@ -244,9 +246,9 @@ print("filled places:", sparse.values().numel())
 torch.equal(sparse.to_dense(), J)
 
 # %%
-# Below are the six rooms, and ``u`` pushes rooms 2 and 5, of one color, together. Which
-# other ``u`` with two ones lets you read off both columns? And move a temperature: which
-# numbers of the table change?
+# Below are the six rooms, and ``u`` pushes rooms 2 and 5, of one color, together. Find
+# another ``u`` with two ones that lets you read off both columns. And move a temperature:
+# which numbers of the table change?
 
 rooms = [f"room {i}" for i in range(6)]
 pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns=rooms)
@@ -264,9 +266,8 @@ pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns
 #    - Columns that do not meet in any row can share one push, and their numbers can be
 #      told apart afterward: the column tells which push, the row the place in it.
 #    - A tridiagonal Jacobian takes at most three pushes, however large it is.
-#    - To color a pattern, give each column the first color that is not yet used by a
-#      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
-#      colors.
+#    - To color a pattern, give each column the first color that none of the columns it
+#      meets already has. ``pullback.sparsity`` finds the pattern and the colors.
 #    - With too few colors, or with a pattern that lacks a filled place, some of the
 #      numbers can be sums of several others, and you cannot see it in the result.
 #
@@ -314,8 +315,8 @@ pullback.draw.compression(of_ring)
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
 #    ``True`` wherever a place is filled. Then go through the columns from left to right,
-#    and give each column the first color that is not yet used by a column it meets. This
-#    may take more colors than necessary, but the numbers can always be told apart. For
+#    and give each column the first color that none of the columns it meets already has.
+#    This may take more colors than necessary, but the numbers can always be told apart. For
 #    the corridor it finds our three:
 
 

@@ -102,9 +102,18 @@ W.grad
 # For another weight we take other columns, the column of its input in ``X`` and that of its
 # output in ``V``.
 #
-# A product of matrices does this for all four weights. It pairs the *rows* of the matrix on
-# its left with the columns of the one on its right. So we write the columns of ``V`` as
-# rows, which is ``V.T``, and the gradient of all weights is ``V.T @ X``.
+# A product of matrices does this for all four weights. In it, a *row* of the matrix on the
+# left meets a column of the one on the right. So we write the columns of ``V`` as rows,
+# which is ``V.T``. In brackets you see our row, our column, and the 6 that they make:
+#
+# .. code-block:: text
+#
+#      V.T              X           V.T @ X
+#     1  0  2         1 [2]         7   4
+#    [1  4  0]   @    0 [1]    =    1  [6]
+#                     3 [1]
+#
+# These are the numbers of ``W.grad``: the gradient of all weights is ``V.T @ X``.
 #
 # The inputs have a gradient, too. Take the first input of the second sample. It moves both
 # outputs of its sample. The rates are the two weights that it is multiplied by, 1 and 2,
@@ -156,19 +165,10 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 # A rule for each operation
 # -------------------------
 #
-# PyTorch has such a rule for every operation that it can differentiate. Take the squares
-# in our house, whose sum is the fuel. A unit of fuel costs 1, so the price −1 arrives at
-# each of the three squares. Here is their table, with these prices as ``v``:
-
-x = torch.tensor([1.0, 2.0, 3.0])
-v = torch.tensor([-1.0, -1.0, -1.0])
-J_square = torch.func.jacrev(torch.square)(x)
-pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
-
-# %%
-# A square depends on its own stove only, so in each column there is one number to multiply.
-# The rule is ``v * 2 * x``, and it never writes down the zeros. For a sum, the rule copies
-# the number that arrives. For a sine, it multiplies by the cosine.
+# PyTorch has such a rule for every operation that it can differentiate. For the squares in
+# our house the rule is ``v * 2 * x``. Their table has the slopes :math:`2x` on its
+# diagonal, and zeros everywhere else, which the rule never writes down. For a sum, the rule
+# copies the number that arrives. For a sine, it multiplies by the cosine.
 #
 # And a whole network? ``v`` first meets the rule of the last layer. What comes out has a
 # price for each input of this layer. But these inputs are the outputs of the layer before,
@@ -239,9 +239,9 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # All ten results are kept, although the loop itself holds on to only the last of them. The
 # other nine million numbers are there for the walk back alone. So the memory grows with the
 # number of steps, and with the size of what they work on, such as a batch. The walk back
-# adds the prices that it carries from one step to the next, and the gradients that it
-# leaves. But it builds no Jacobian: the table of a single tanh would have a million times a
-# million entries, four terabytes in float32.
+# needs room, too, for the prices that it carries from one step to the next, and for the
+# gradients that it leaves. But it builds no Jacobian: the table of a single tanh would have
+# a million times a million entries, four terabytes in float32.
 #
 # So if training runs out of memory, look at the kept values first. Three things make them
 # fewer. Take a smaller batch. Where no walk back will follow, such as when you measure how
@@ -344,6 +344,10 @@ print(
 #    The counts are compared with what the shapes say. (The ``x`` in ``x * x`` is in memory
 #    once, although our function counts it twice.)
 
+x = torch.tensor([1.0, 2.0, 3.0])
+v = torch.tensor([-1.0, -1.0, -1.0])
+J_square = torch.func.jacrev(torch.square)(x)
+assert torch.equal(J_square, torch.diag(2 * x))
 assert torch.equal(v @ J_square, v * 2 * x)
 torch.manual_seed(0)  # any layers will do; the same ones in every run
 layers = [torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)]
@@ -357,6 +361,7 @@ torch.testing.assert_close(price, carried)
 small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
 second = small[:, 1] * V[:, 1]  # of the second weight of the second output
 assert second.tolist() == [2, 4, 0]
+assert (V.T @ small).tolist() == [[7, 4], [1, 6]]
 assert (V.T @ small)[1, 1] == second.sum() == 6
 assert (V @ torch.tensor([[1.0, 0.0], [2.0, 1.0]]))[1, 0] == 8
 one_price = torch.zeros(3, 2)

@@ -203,10 +203,12 @@ Hu
 # of :ref:`never-built`, both together are a small multiple of the work of a forward pass,
 # whatever their size.
 #
-# You can also push. ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)``
-# takes what ``fuel`` takes, and returns the gradient. If its operations have a rule for
-# pushes, ``jvp`` pushes ``u`` through it. This returns the gradient and its change along
-# ``u``, and we keep the second. :ref:`hvp` compares the two ways:
+# .. dropdown:: The same product, pushed
+#
+#    You can also push. ``torch.func.grad`` makes a function of the gradient: ``grad(fuel)``
+#    takes what ``fuel`` takes, and returns the gradient. If its operations have a rule for
+#    pushes, ``jvp`` pushes ``u`` through it. This returns the gradient and its change along
+#    ``u``, and we keep the second. :ref:`hvp` compares the two ways:
 
 from torch.func import grad, jvp
 
@@ -244,8 +246,10 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 # A gradient inside of the loss
 # -----------------------------
 #
-# A *gradient penalty* adds the squares of the gradient to the loss. Let us add such a
-# penalty to the fuel.
+# You have trained a network, and a small error in its input moves its output a lot. You
+# would like it less steep. So you add the squares of its slopes to the loss, and training
+# makes them small. This is a *gradient penalty*. One word decides whether it does anything.
+# We try it on the fuel first.
 #
 # .. predict::
 #    :value: 2

@@ -57,15 +57,20 @@ one.shape
 # %%
 # .. dropdown:: Both steps as one, to be moved
 #
-#    The table in the picture is the product. Can you find an input at which all three rates
-#    are 0? One is ``[0, 0, 0]``. There ``first`` gives four zeros, and a square has the
-#    slope 0 at 0, so ``J2`` is a row of zeros.
+#    The table in the picture is the product. At ``[0, 0, 0]`` all three rates are 0. Can
+#    you find another input at which they are?
 
 import pullback
 
 pullback.live(lambda x: second(first(x)), x, rows=["second"])
 
 # %%
+# .. dropdown:: Answer
+#
+#    ``[1, -2, 1]`` is one. ``M`` takes it to four zeros, because in each of its rows the
+#    second number is the mean of the other two. So ``first`` gives zeros, as it does at
+#    ``[0, 0, 0]``. A square has the slope 0 at 0, and ``J2`` is a row of zeros.
+#
 # 2 · A narrow place
 # ------------------
 #
@@ -242,17 +247,17 @@ six.item()
 #       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
 #          they are.
 #
-#    A new BatchNorm, in training mode, gives each column of its output the mean 0. How
-#    large are the entries of these tables then, at most? And are the tables right in
+#    A new BatchNorm, in training mode, gives each column of its output the mean 0. What do
+#    the tables hold then, and how large is their largest entry? And are the tables right in
 #    ``eval()`` mode, where it uses a mean and variance that it has collected before?
 #
 # .. dropdown:: Answer
 #
-#    It is zero, up to rounding: a column with the mean 0 adds up to 0, whatever the batch
-#    is, and so its sum does not change. In training mode you get the sum of a sample's
-#    effects on the whole batch. In ``eval()`` mode the mean and variance do not depend on
-#    the batch. So each output depends on its own sample only, and the tables are right.
-#    (:ref:`one-jacobian-per-sample`)
+#    The largest entry is zero, up to rounding: a column with the mean 0 adds up to 0,
+#    whatever the batch is, and so its sum does not change. In training mode you get the sum
+#    of a sample's effects on the whole batch. In ``eval()`` mode the mean and variance do
+#    not depend on the batch. So each output depends on its own sample only, and the tables
+#    are right. (:ref:`one-jacobian-per-sample`)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
@@ -585,6 +590,9 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 assert one.shape == (1, 3)
 torch.testing.assert_close(one, directly)
 assert not first(torch.zeros(3)).any()
+resting = torch.tensor([1.0, -2.0, 1.0])
+assert (M @ resting).abs().max() < 1e-6
+assert jacrev(lambda x: second(first(x)))(resting).abs().max() < 1e-5
 assert not jacrev(second)(torch.zeros(4)).any()
 assert [narrow, wide] == [4_000_000, 1_002_000_000]
 assert J_of_X.shape == (3, 2, 3, 4)
