@@ -112,8 +112,8 @@ w.grad
 # output only, so its column held one slope, and nothing but zeros was added to it. The
 # weight is used by *all* outputs, and its column holds three slopes.
 #
-# So this is how you can tell: **if each number in x is used by only one output, ones give
-# its slope. If several outputs use it, they give the sum of its slopes.** In the house of
+# So this is how you can tell. **Where only one output uses a number in x, ones give its
+# slope. Where several outputs use it, ones give the sum of their slopes.** In the house of
 # the first page both outputs, heat and fuel, use every stove. There, ones add a rate of
 # heat to a rate of fuel.
 #

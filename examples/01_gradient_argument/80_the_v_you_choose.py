@@ -122,10 +122,9 @@ torch.equal(by_formula, weighted)
 # .. dropdown:: What if the weights have another shape than the losses?
 #
 #    ``backward`` refuses such a ``v``. The formula may accept it. Below are six losses in a
-#    flat tensor, ``(6,)``, and six weights in a column, ``(6, 1)``, as a layer with one
-#    output would return them. PyTorch repeats both until they fit, which is called
-#    *broadcasting*. So each loss meets each weight, and all of these products are added up,
-#    without an error.
+#    flat tensor, ``(6,)``, and six weights in a column, ``(6, 1)``. In the product PyTorch
+#    repeats both until they fit, which is called *broadcasting*. So each loss meets each
+#    weight. The formula would add up all of these products, without an error.
 
 flat_losses, column = losses.flatten(), weight.reshape(6, 1)
 print("shape of the product:", tuple((column * flat_losses).shape))
