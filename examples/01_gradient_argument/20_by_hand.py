@@ -47,8 +47,8 @@ here it is short enough for a pencil.
 # - ``squares`` is ``x**2``. The settings are 1, 2 and 3, and the slope of a square is twice
 #   the setting.
 #
-# The last step is yours. Two prices arrive for each setting, because ``x`` was used twice:
-# one comes through heat, and one through the squares.
+# The last step is yours. ``x`` stands in two lines of the list, that of heat and that of
+# the squares. So two prices arrive for each setting, one on each way.
 #
 # .. predict::
 #    :label: x
@@ -101,10 +101,9 @@ print("x      ", x.grad)
 # *and* burn more fuel. The first stove earns 10 with its heat and loses 6 with its fuel,
 # which makes 4. The other two lose more than they earn.
 #
-# Here it was plain to see that ``x`` is used twice. It can also be hidden in one operation.
-# Take a product :math:`s\cdot t`. If :math:`s` grows a little, the product grows :math:`t`
-# times as much. So a product hands to each of its two factors the price of the result times
-# the *other* factor.
+# One rule is still missing, that of a product :math:`s\cdot t`. If :math:`s` grows a
+# little, the product grows :math:`t` times as much. So a product hands to each of its two
+# factors the price of the result times the *other* factor.
 #
 # .. predict::
 #    :for: the price of the setting
@@ -130,8 +129,9 @@ s = torch.tensor(5.0, requires_grad=True)
 s.grad
 
 # %%
-# Not −15. The product hands −15 to its first factor and −15 to its second, and both of
-# them are ``s``. So two prices of −15 arrive, and together they make −30. The square gives
+# Not −15. Here, too, something is used twice, within one operation. The product hands −15
+# to its first factor and −15 to its second, and both of them are ``s``. So two prices of
+# −15 arrive, and together they make −30. The square gives
 # the same: its slope at 5 is 10, and :math:`-3\cdot10=-30`. Wherever a number is used
 # several times, each use in the graph sends a price back to it, and all of them are added.
 #
@@ -203,10 +203,11 @@ print(f"{rate:.3f}")
 # the computer take over. But we have learned about one stove only. For a million weights
 # the experiment has to be repeated a million times, where a single walk is enough.
 #
-# Now suppose that your pencil says −6 for the first stove. The experiment says that PyTorch
-# is right. To find the step, compare your numbers with what arrived on the way: if they
-# agree at heat, at fuel and at the squares, the mistake is in the last step, and −6 is what
-# comes through the squares alone. The way through heat has been forgotten.
+# Now we can answer the question at the top of the page. Suppose that your pencil says −6
+# for the first stove, and PyTorch says 4. Who is wrong? The experiment is close to 4, so it
+# is the pencil. And at which step? Compare your numbers with what arrived on the way. If
+# they agree at heat, at fuel and at the squares, the mistake is in the last step: −6 is
+# what comes through the squares alone, and the way through heat has been forgotten.
 #
 # .. dropdown:: May I check any gradient in this way?
 #
@@ -225,21 +226,50 @@ print(f"{rate:.3f}")
 # ------------------
 #
 # Each operation has to know only its own small rule. So you can write the walk back through
-# the house yourself, in a few lines of plain NumPy:
+# the house yourself, in a few lines of plain NumPy. Here one of them has been left out.
+#
+# .. predict::
+#    :for: the three numbers
+#    :code:
+#    :wrong: old price: These are the numbers from above. Now a unit of fuel costs 5.;
+#       square forgotten: Here the price of each square goes to x as it is. It has to be
+#          multiplied by the slope, twice the setting.;
+#       value in place of slope: Here each price is multiplied by the square. The slope of a
+#          square is twice the setting.;
+#       heat forgotten: This comes through the squares. What comes through heat is missing.
+#
+#    .. code-block:: python
+#
+#       def walk_back(settings, at_heat, at_fuel):
+#           at_squares = at_fuel * np.ones(3)  # a sum: each part has the price of the whole
+#           through_heat = at_heat * np.ones(3)  # a sum again
+#           through_squares = ...  # a square: this line is yours
+#           return through_heat + through_squares  # x was used twice: add
+#
+#    A unit of fuel now costs 5. What does ``walk_back`` return, with your line in it, for
+#    our three settings and the prices 10 and −5?
 
 import numpy as np
 
+
+def walk_back(settings, at_heat, at_fuel):
+    at_squares = at_fuel * np.ones(3)
+    through_heat = at_heat * np.ones(3)
+    through_squares = at_squares * 2 * settings  # the price of each square times its slope
+    return through_heat + through_squares
+
+
 settings = np.array([1.0, 2.0, 3.0])
-at_heat, at_fuel = 10.0, -3.0  # stack: each gets its own price
-at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
-through_heat = at_heat * np.ones(3)  # a sum again
-through_squares = at_squares * 2 * settings  # a square: times its slope
-by_walk = through_heat + through_squares  # x was used twice: add
+walk_back(settings, 10.0, -5.0)
+
+# %%
+# At this price the first stove earns nothing. With the old price of 3, the same lines give
+# what ``backward`` has put into ``x.grad``, and PyTorch had no part in it:
+
+by_walk = walk_back(settings, 10.0, -3.0)
 by_walk
 
 # %%
-# This is what ``backward`` put into ``x.grad``, and PyTorch had no part in it.
-#
 # The same walk through a network
 # -------------------------------
 #
@@ -343,7 +373,11 @@ np.testing.assert_array_equal(by_walk, [4, -2, -8])
 np.testing.assert_array_equal(np.array([10.0, -3.0]) @ J, by_walk)
 np.testing.assert_array_equal(x.grad, by_walk)
 assert 3.99 < rate < 4
+at_heat, at_fuel, at_squares = 10.0, -3.0, np.full(3, -3.0)
+through_heat, through_squares = np.full(3, at_heat), at_squares * 2 * settings
 assert through_squares[0] == -6
+np.testing.assert_array_equal(through_heat + through_squares, by_walk)
+np.testing.assert_array_equal(walk_back(settings, 10.0, -5.0), np.array([10.0, -5.0]) @ J)
 assert turned.grad.tolist() == [14, 3, -8]
 assert s.grad == -30
 assert (hidden.item(), prediction.item(), u.grad.item(), w.grad.item()) == (1.5, 3, 3, 12)
@@ -379,6 +413,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "subtracted": through_heat - through_squares,
     "without the slope": through_heat + at_squares,
     "times the square": through_heat + at_squares * settings**2,
+    "old price": by_walk,
+    "square forgotten": through_heat - 5 * np.ones(3),
+    "value in place of slope": through_heat - 5 * settings**2,
+    "heat forgotten": -5 * 2 * settings,
     "one factor": -3 * s.detach(),
     "times the value": -3 * s.detach() ** 2,
     "slope alone": 2 * s.detach(),

@@ -8,7 +8,8 @@ The shape of v: like x or like y?
 is the message that people meet right after they have learned that ``backward`` wants a
 tensor. They have passed a ``v`` with the wrong shape. Which shape is the right one? You
 need not learn a rule by heart. You can work it out, if you remember what the numbers in
-``v`` are: prices, one for each output.
+``v`` are: prices, one for each output. On the way you will see why a program may run with
+one sample, and stop at its first batch.
 """
 
 # %%
@@ -73,8 +74,7 @@ for shape in [(4,), (4, 1), (1, 4), (4, 3)]:
 # dimension, and so must its ``v``.
 #
 # The last message says: *your v looks like a (4, 3), but y is a (4,)*. The second shape is
-# the one that ``v`` should have. The ``[0]`` is the number of the tensor: a call may start
-# from several, counted from 0.
+# the one that ``v`` should have.
 #
 # From four prices to twelve rates
 # --------------------------------
@@ -113,17 +113,15 @@ x.grad
 #
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
-# Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``, or a weight of a network. Both may have as many
-# dimensions as you like.
+# The weights of a network are like ``x`` in this: each has a ``.grad`` of its own shape.
 #
 # Here are two days with two stoves. Turn up a stove on the first day, and leave the prices
 # as they are. Which of the four rates at the bottom will change?
 
 import pullback
 
-two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
-pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
+two_days, of_two = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
+pullback.live(lambda x: x.sum(dim=1), two_days, of_two, rows=["day 1", "day 2"])
 
 # %%
 # .. dropdown:: Which rates change
@@ -131,77 +129,95 @@ pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 #    None. Heat is a sum, so it rises at a rate of 1 at any setting, and each rate is the
 #    price of its day. Only a price changes rates: the two of its own day.
 #
-# When y holds a single number
-# ----------------------------
+# A network tried out on one sample
+# ---------------------------------
 #
-# Now ``y`` is the heat of all four days together. It is a single number, of the shape
-# ``()``, and so we need a single price.
+# You have written a network with one output, and to try it out you show it a single day.
+# The day is a batch of one row, of the shape ``(1, 3)``. So ``y`` has the shape ``(1, 1)``:
+# one row, one column, and one number in them. On the first page PyTorch refused a ``y``
+# with the words *only for scalar outputs*, and a scalar is a single number.
 #
 # .. predict::
 #    :expects: choice
 #    :code:
-#    :wrong: It is accepted: The number of prices is right, but the shape is not that of y.;
-#       It is accepted, with a warning: There is no warning, because it goes no further than
-#          the check of the shapes.
+#    :wrong: Both: The price 1 is right, but torch.tensor(1.0) has the shape (), and y is
+#          a (1, 1). Brackets count in a v that you pass.;
+#       Only the one with a v: It is the other way round. A v that you pass has to look like
+#          y. If you pass nothing, it is enough that y holds one number.;
+#       Neither: If you pass nothing, PyTorch asks how many numbers y holds, and not how
+#          many brackets stand around them.
 #
-#    Will PyTorch accept ``torch.tensor([1.0])``, which holds one price?
+#    Which of these two calls does PyTorch accept: ``y.backward()``, or
+#    ``y.backward(torch.tensor(1.0))``?
 #
-#    - It is accepted
-#    - It is accepted, with a warning
-#    - It is refused
+#    - Both
+#    - Only the one without a v
+#    - Only the one with a v
+#    - Neither
 
-total = x.sum()
-try:
-    total.backward(torch.tensor([1.0]))
-except RuntimeError as error:
-    print(error)
+torch.manual_seed(0)  # any weights will do
+layer = torch.nn.Linear(3, 1)
+
+
+def attempt(y, *v):
+    try:
+        y.backward(*v)
+        print(tuple(y.shape), "is accepted")
+    except RuntimeError as error:
+        print(error)
+
+
+attempt(layer(x[:1]))
+attempt(layer(x[:1]), torch.tensor(1.0))
 
 # %%
-# There is one price, as there should be, but it stands in brackets. Its shape is ``(1,)``,
-# and that of ``total`` is ``()``, a number alone. So write ``torch.tensor(1.0)``, without
-# the brackets, or pass nothing. For a single number like ``total`` PyTorch fills in a 1 of
-# the right shape.
+# If you pass nothing, PyTorch makes the ``v`` itself. It knows that the price is 1, and it
+# takes the shape from ``y``. So all that it asks is that ``y`` holds one number, and it
+# does not mind the brackets around that number. But a ``v`` that you pass has to look
+# exactly like ``y``. Here that would be ``torch.tensor([[1.0]])``.
 #
-# A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to
-# fill in your prices, which may be negative or zero.
+# A price can also stand in brackets where there should be none. The heat of all four days
+# together, ``x.sum()``, has the shape ``()``. For it, ``torch.tensor(1.0)`` is right, and
+# the first line below passes ``torch.tensor([1.0])``. The second line shows the network two
+# days instead of one:
+
+attempt(x.sum(), torch.tensor([1.0]))
+attempt(layer(x[:2]))
+
+# %%
+# For two days, ``y`` is a ``(2, 1)`` and holds two numbers, and PyTorch cannot know their
+# prices. This is why a program with ``y.backward()`` may run with one sample and stop at
+# its first batch.
 #
 # When y is a matrix
 # ------------------
 #
-# Now let us ask for the fuel of *each* stove on each day. There are twelve results, and
-# so we need twelve prices:
+# Now let us ask for the fuel of *each* stove on each day, ``fuel = x**2``. There are twelve
+# results, in a ``(4, 3)``, and so there are twelve prices. Often you have fewer, such as
+# one weight for each sample of a batch. Here fuel costs us 2, and on the second day, when
+# it was on sale, only 1. So we have one price for each day, ``[-2, -1, -2, -2]``, negative
+# because fuel is a cost.
 #
-# .. predict::
-#    :item: 1
-#    :for: the second row
-#    :wrong: usual price: Here the price is −2. On the second day it was −1.;
-#       slope: This is the slope of the fuel. It has to be multiplied by the price, −1.;
-#       times the fuel: This is the price times the fuel itself. Fuel rises at the rate of
-#          twice the setting.;
-#       price of the day: This is v on that day. Each price is multiplied by the slope of
-#          the square.;
-#       first day: This is the row of the first day.;
-#       times the setting: This is the price times the setting. The slope of a square is
-#          twice the setting.;
-#       usual price alone: This is the usual price. It was −1 on that day, and each price is
-#          multiplied by the slope of the square.
-#
-#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2. On the
-#    second day it was on sale for 1, so on that day the price is −1. What is in the second
-#    row of ``x.grad``? The settings on that day were 1, 1 and 2.
+# In a product such as ``fuel * prices[:, None]``, where the prices stand in a column,
+# PyTorch would repeat the column for each stove. ``backward`` repeats nothing. You do that
+# yourself, and ``expand_as`` takes the shape from ``fuel``:
 
 x.grad = None
 fuel = x**2
-v = torch.full_like(fuel, -2.0)
-v[1] = -1.0
+prices = torch.tensor([-2.0, -1.0, -2.0, -2.0])
+v = prices[:, None].expand_as(fuel)
+print(v)
 fuel.backward(v)
 of_fuel = x.grad
 of_fuel
 
 # %%
-# Each entry is the slope :math:`2x` times the price. In the second row, where the price is
-# −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
+# Each entry of ``x.grad`` is the slope :math:`2x` times the price. In the second row, where
+# the price is −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
 # ``[-4, -8, -12]``.
+#
+# So the safe way is to let ``y`` say the shape: with ``expand_as(y)`` as here, or with
+# ``torch.zeros_like(y)``, into which you write your prices.
 #
 # .. admonition:: Remember
 #
@@ -210,7 +226,8 @@ of_fuel
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
-#    - ``()`` and ``(1,)`` are two different shapes, although both hold one number.
+#    - ``()``, ``(1,)`` and ``(1, 1)`` are different shapes, although each holds one number.
+#      ``backward()`` without a ``v`` accepts all three.
 #
 # .. predict:: Try it
 #    :label: y
@@ -255,15 +272,18 @@ print("y:", y.shape, " w.grad:", w.grad.shape, " x.grad:", x.grad.shape)
 w.grad
 
 # %%
-# .. dropdown:: Other numbers alone, and Python lists
+# .. dropdown:: Samples alone, Python lists, complex numbers, and the [0] in the message
 #
-#    A ``y`` that holds one number need not have the shape ``()``. What a ``Linear(3, 1)``
-#    computes for a single sample of the shape ``(3,)`` has the shape ``(1,)``. Then ``v``
-#    has to be a ``(1,)``, too. If you pass nothing, PyTorch fills in a 1 of the shape that
-#    ``y`` has: ``()``, ``(1,)`` or ``(1, 1)``. (A complex ``y`` always needs a ``v``.)
+#    If you show ``Linear(3, 1)`` a single sample of the shape ``(3,)``, and no batch, ``y``
+#    has the shape ``(1,)``. Then a ``v`` that you pass has to be a ``(1,)``, too.
 #
 #    A Python list, such as ``[1.0, 10.0, 5.0, 2.0]``, is refused. ``v`` is a tensor, and
 #    it has to be on the device of ``y``.
+#
+#    A complex ``y`` always needs a ``v``, even if it holds one number.
+#
+#    A call may start from several tensors at once, and then each has a ``v`` of its own.
+#    The ``[0]`` in the message says which of them does not fit, counted from 0.
 #
 # .. dropdown:: And the table, when x is a matrix?
 #
@@ -331,7 +351,7 @@ except RuntimeError as error:
     refused = str(error)
 assert "implicitly" in refused
 refused = []
-for output, attempt in [
+for output, tried in [
     (x.sum(), torch.ones(1)),
     (x.sum(dim=1), torch.ones(1, 4)),
     (x.sum(dim=1), torch.ones(4, 1)),
@@ -339,7 +359,7 @@ for output, attempt in [
     (x @ w, torch.ones_like(w)),
 ]:
     try:
-        output.backward(attempt)
+        output.backward(tried)
     except RuntimeError as error:
         refused.append(str(error))
 assert all("Mismatch in shape" in message for message in refused)
@@ -350,27 +370,31 @@ except TypeError as error:
     refused = str(error)
 assert "can be either Tensors or None" in refused
 
-import warnings
 
-
-def accepts(f, price):
+def accepts(f, *price):
     try:
-        f(x.detach().requires_grad_()).backward(price)
+        f(x.detach().requires_grad_()).backward(*price)
     except RuntimeError:
         return False
     return True
 
 
-with warnings.catch_warnings(record=True) as heard:
-    warnings.simplefilter("always")
-    assert accepts(torch.sum, torch.tensor(1.0))
-    alone = accepts(torch.sum, torch.tensor([1.0]))
+one_day, one = (lambda x: layer(x[:1])), torch.tensor(1.0)
+bare, with_one = accepts(one_day), accepts(one_day, one)
+assert accepts(one_day, torch.tensor([[1.0]]))
+assert not accepts(lambda x: layer(x[:2]))
+assert accepts(torch.sum, one)
+assert not accepts(torch.sum, one[None])
+assert not accepts(torch.square, prices)
+assert not accepts(torch.square, prices[:, None])
+assert accepts(torch.square, torch.zeros_like(fuel))
+assert (fuel * prices[:, None]).shape == fuel.shape
 by_day = lambda x: x.sum(dim=1)
 flat, as_column, as_row, like_x = (
     accepts(by_day, torch.ones(shape)) for shape in [(4,), (4, 1), (1, 4), (4, 3)]
 )
 for at in (two_days, two_days + 1):
-    (rates,) = torch.autograd.grad(by_day(at.requires_grad_()), at, prices)
+    (rates,) = torch.autograd.grad(by_day(at.requires_grad_()), at, of_two)
     assert rates.tolist() == [[1, 1], [10, 10]]
 guesses = {  # wrong ones, of which the boxes above say what they are
     "times the settings": 10 * settings[1],
@@ -379,11 +403,6 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "all days": day_prices.sum() * torch.ones(3),
     "price divided": torch.full((3,), 10 / 3),
     "worth of the day": 10 * settings[1].sum(),
-    "usual price": 2 * settings[1] * -2,
-    "slope": 2 * settings[1],
-    "times the fuel": -(settings[1] ** 2),
-    "price of the day": -torch.ones(3),
-    "first day": of_fuel[0],
     "w": w.shape,
     "x": x.shape,
     "a column": day_prices[:, None].shape,
@@ -392,11 +411,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "The flat one and the column": flat and as_column and not (as_row or like_x),
     "All that hold four prices": flat and as_column and as_row and not like_x,
     "Only the one like x": like_x and not (flat or as_column or as_row),
-    "It is accepted": alone,
-    "It is accepted, with a warning": alone and len(heard) > 0,
-    "It is refused": not alone,
-    "times the setting": -settings[1],
-    "usual price alone": -2 * torch.ones(3),
+    "Both": bare and with_one,
+    "Only the one without a v": bare and not with_one,
+    "Only the one with a v": with_one and not bare,
+    "Neither": not (bare or with_one),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -196,7 +196,10 @@ print("for its own weights:", W.grad)
 # %%
 # Take the first input. The first output multiplies it by 1, and so it sends
 # :math:`1\cdot1` back. The second output multiplies it by 3, and sends :math:`-2\cdot3`.
-# The two are added up, which makes −5. For all three inputs together this is ``v @ W``.
+# The two are added up, which makes −5. So each row of ``W`` is multiplied by what arrives
+# at its output, and the rows are added. You know this: it is ``v @ J``, because the table
+# of this layer is ``W`` itself. Its rows are the outputs, its columns the inputs, and each
+# weight is a rate.
 #
 # And the weights? Each weight is multiplied by one input, in one output. So it gets what
 # arrives at this output, times this input. The last weight of the second row, for example,
@@ -239,7 +242,7 @@ y = house(x)
 numbers = y.detach().numpy()  # heat and fuel as numbers, without the graph
 value, prices = consultant(numbers)
 print("numbers asked for:", len(prices))
-v = torch.from_numpy(prices).to(y)  # a tensor again, with the dtype of y
+v = torch.from_numpy(prices).to(y)  # a tensor again; to(y) gives it the dtype of y
 y.backward(v)
 x.grad
 

@@ -6,10 +6,9 @@ Ones: the slope at many points in one call
 
 You want to draw the derivative of a curve, and so you need it at a hundred points. A loop
 with a hundred calls of ``backward`` would be slow. One call,
-``y.backward(torch.ones_like(y))``, gives all hundred derivatives at once. It computes the
-gradient of ``y.sum()``. If ``y`` holds a loss for each sample of a batch, that is the
-gradient of the total loss. But for other functions this sum is not what you wanted, and no
-error says so. How can you tell?
+``y.backward(torch.ones_like(y))``, gives all hundred derivatives at once. The same line
+gives you what each sample of a batch does to its own output. But for other functions it
+returns something else, and no error says so. How can you tell?
 """
 
 # %%
@@ -62,14 +61,8 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# These are the slopes :math:`2x`, one for each point.
-#
-# Ones *add up* the rows. **If each number in x is used by only one output, each entry of
-# the result is a single slope.** Then there is one slope in each column, and all
-# other entries of the column are zero. In the house of the first page both outputs, heat
-# and fuel, use every stove. There, ones add a rate of heat to a rate of fuel.
-#
-# Nothing changes with more points, and so a whole curve and its slope cost one call:
+# These are the slopes :math:`2x`, one for each point. Nothing changes with more points, and
+# so a whole curve and its slope cost one call:
 
 import matplotlib.pyplot as plt
 
@@ -85,11 +78,11 @@ legend = plt.legend()
 # %%
 # Where the curve has its top and its bottom, the slope passes through zero.
 #
-# When all outputs use one number
-# -------------------------------
+# Do the slopes stay apart?
+# -------------------------
 #
-# Now take the smallest network there is. It has one weight ``w``, which multiplies each
-# sample. So every output uses the same ``w``:
+# So far ones have given a slope for each output. Now take the smallest network there is. It
+# has one weight ``w``, which multiplies each sample.
 #
 # .. predict::
 #    :for: w.grad
@@ -114,35 +107,28 @@ s = torch.tensor([2.0, 3.0, 4.0])
 w.grad
 
 # %%
-# Not three slopes, but :math:`2+3+4`. On the curve each point was used by one output only,
-# and nothing but zeros was added to its slope. The weight is used by *all* outputs. So its
-# column of the table holds three slopes, and ones add them up.
+# Not three slopes, but one number, :math:`2+3+4`. Ones have *added up* the rows of the
+# table, here and on the curve. On the curve nobody could see it: each point was used by one
+# output only, so its column held one slope, and nothing but zeros was added to it. The
+# weight is used by *all* outputs, and its column holds three slopes.
 #
-# If the outputs are losses, this is what training wants: the gradient of the total loss of
-# a batch. But suppose that you want the three slopes apart. On the curve a single call gave
-# a hundred slopes, because there were a hundred points to hold them. ``w.grad`` looks like
-# ``w`` and holds one number, so no ``v`` can give all three in one call of ``backward``.
-# Part 2 shows how to keep them apart (:ref:`one-jacobian-per-sample`).
+# So this is how you can tell. **Where only one output uses a number in x, ones give its
+# slope. Where several outputs use it, ones give the sum of their slopes.** In the house of
+# the first page both outputs, heat and fuel, use every stove. There, ones add a rate of
+# heat to a rate of fuel.
 #
-# The sum does the same
+# If the outputs are losses, the sum is what training wants: the gradient of the total loss
+# of a batch. But suppose that you want the three slopes apart. ``w.grad`` looks like ``w``,
+# so it has room for one number, and no ``v`` can put three into it. Part 2 shows how to get
+# them (:ref:`one-jacobian-per-sample`).
+#
+# The sum, and the mean
 # ---------------------
 #
-# Perhaps you have seen another line for the same purpose, ``y.sum().backward()``. Is it
-# different? We go back to the curve at five points, and look at what the sum sends to
-# ``y``:
-
-x.grad = None
-y = x**2
-y.retain_grad()
-y.sum().backward()
-print(y.grad)
-by_sum = x.grad
-by_sum
-
-# %%
-# If any entry of ``y`` grows, the sum grows by the same amount. So the gradient of the sum,
-# with respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``.
-# Both lines give the same result, and you may write the one that you find easier to read.
+# Instead of ones, many people write ``y.sum().backward()``. As on the first page, this is
+# the same: the sum rises by 1 with each entry of ``y``, so it sends ones back to ``y``. You
+# may write the one that you find easier to read. And if somebody writes ``mean`` in the
+# place of ``sum``?
 #
 # .. predict::
 #    :value: 1
@@ -156,8 +142,8 @@ by_sum
 #       fifths of the slopes: This is what comes out at x. At y the walk has not come to the
 #          squares yet.
 #
-#    And ``y.mean().backward()``, for the five points? Which five numbers does it send to
-#    ``y``, and what becomes of the slopes?
+#    We go back to the curve at five points. Which five numbers does
+#    ``y.mean().backward()`` send to ``y``, and what becomes of the slopes?
 
 x.grad = None
 y = x**2
@@ -181,11 +167,13 @@ pullback.live(torch.square, torch.arange(1.0, 6.0))
 #    ``[6, 3, 2, 1.5, 1.2]``. In each column there is one slope, 2, 4, 6, 8 or 10, and
 #    nothing but its own entry of ``v`` multiplies it.
 #
-# Points with several coordinates
-# -------------------------------
+# A batch of samples
+# ------------------
 #
-# A point may consist of several numbers. Here each point is a rectangle with two sides, and
-# the output is its area, :math:`a\cdot b`.
+# You will mostly use ones for a batch: many samples, each with several numbers, and one
+# output for each sample. Here is a batch that is small enough for a pencil. The samples are
+# three rectangles, the two numbers of each are its sides, and the output is its area,
+# :math:`a\cdot b`.
 #
 # .. predict::
 #    :item: 0
@@ -197,7 +185,8 @@ pullback.live(torch.square, torch.arange(1.0, 6.0))
 #       area itself: This is the area. The question is how fast it grows with each side.;
 #       what goes in: Ones go in, as the prices of the three areas.
 #
-#    There are three rectangles, and the first has the sides 1 and 2. We pass three ones.
+#    The rectangles have the sides 1 and 2, 3 and 4, and 5 and 6. We pass three ones, one
+#    for each area. With the weight, ones have added three gradients up. Do they do so here?
 #    What is in the first row of ``sides.grad``?
 
 
@@ -213,17 +202,15 @@ in_one_call = sides.grad
 in_one_call
 
 # %%
-# There is one area for each rectangle, so ``v`` has three ones and not six. Each row of the
-# result is the gradient for one rectangle, :math:`(b,\;a)`. PyTorch does not know that rows
-# are rectangles. It has added up the gradients of the three areas, and each area has put
-# zeros into the rows of the other two rectangles, on which it does not depend.
+# They have added, but nothing is mixed. Each row is the gradient of one area,
+# :math:`(b,\;a)`, because no rectangle has put anything but zeros into the rows of the
+# others. PyTorch does not know that rows are rectangles: it is enough that no area uses a
+# side of another rectangle.
 #
-# Most often the rows are the samples of a batch, and the function is a network with one
-# output for each sample. Ones then give the gradient of each output with respect to its own
-# sample, if no sample has an influence on the output of another. Most layers treat each
-# sample by itself, and :ref:`when-ones-mislead` is about those that do not. With such
-# gradients people see which part of an input a network reacts to
-# (:ref:`seeing-the-gradient`).
+# A network in the place of ``area`` changes nothing, if it has one output for each sample
+# and no sample has an influence on the output of another. Most layers treat each sample by
+# itself, and :ref:`when-ones-mislead` is about those that do not. With such gradients
+# people see which part of an input a network reacts to (:ref:`seeing-the-gradient`).
 #
 # .. admonition:: Remember
 #
@@ -297,7 +284,10 @@ first.grad
 #    of the samples with one call for each of them, and the sum with ones for a function
 #    that mixes its inputs.
 
+y = x**2
+(by_sum,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
 assert torch.equal(by_sum, J.diagonal())
+assert torch.equal(torch.autograd.grad(y.sum(), y)[0], torch.ones(5))
 even = torch.tensor([6.0, 3.0, 2.0, 1.5, 1.2]) @ J
 torch.testing.assert_close(even, torch.full((5,), 12.0))
 assert torch.equal(J, J.diagonal().diag())

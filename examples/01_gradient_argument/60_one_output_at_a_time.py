@@ -49,9 +49,9 @@ picture.grad
 # at 1. The tongue does nothing for the cat.
 #
 # There is a shorter way to write this, ``scores[0].backward()``. It needs no ``v``, because
-# ``scores[0]`` is a number, and the walk starts there with a 1. Its first step leads to
-# ``scores``, where the cat gets this 1, and the dog, which was not used, gets 0. That is
-# the same one-hot ``v``.
+# ``scores[0]`` is a number, and the walk starts there with a 1. Its first step leads back
+# to ``scores``. There the cat's score gets the 1, and the dog's gets 0, because
+# ``scores[0]`` does not use it. This is the same one-hot ``v``.
 #
 # Two surprises
 # -------------
@@ -216,13 +216,10 @@ print("cat:", answers[0])
 print("dog:", answers[1])
 
 # %%
-# In the cat's rows the first number is the brightness of the right ear, the second that of
-# the left one, and the third is 0. The dog's rows are always ``[0, 0, 5]``. The three
-# scores of a column depend on three different pictures, so three ones do no harm there:
-# nothing is added up. But the two scores of a row depend on the same picture, and ones for
-# both would add their gradients. So two calls were enough for six gradients. As long as no
-# picture has an influence on the scores of another, you need one call for each class,
-# however many pictures there are.
+# Three scores in a column come from three pictures, so the three ones add nothing up. Two
+# scores in a row come from one picture, and ones for both would add their gradients. So two
+# calls were enough for six gradients. As long as no picture has an influence on the scores
+# of another, you need one call for each class, however many pictures there are.
 #
 # .. admonition:: Remember
 #

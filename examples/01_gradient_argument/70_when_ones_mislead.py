@@ -6,10 +6,10 @@ When ones mislead
 
 ``y.backward(torch.ones_like(y))`` gives each sample's own derivative if each sample has
 one output and goes through the function by itself. In a formula you can see whether that
-is so. In a network with twenty layers you can't, and one of them, such as BatchNorm in
-training, may let the samples of a batch look at each other. Then ones still return numbers
-of the right shape, without any error, and they are not what you wanted. Ask a trained
-network after ``model.eval()``, in which BatchNorm lets no sample look at another.
+is so. In a network with twenty layers you can't, and a single layer among them may let the
+samples of a batch look at each other. Then ones still return numbers of the right shape,
+without any error, and they are not what you wanted. How do you find out, and what do you
+ask instead?
 """
 
 # %%
@@ -33,7 +33,7 @@ y
 # %%
 # The third apartment pays half. How fast does each apartment's share rise if it turns up
 # its own radiator? Three numbers go in, three come out, and we want one derivative for
-# each, as we did for the curve. So we pass ones.
+# each, as for the points of a curve (:ref:`ones`). So we pass ones.
 #
 # .. predict::
 #    :for: x.grad
@@ -84,33 +84,14 @@ pullback.live(shares, x.detach(), rows=apartments, columns=radiators)
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
 #
-# Ones that look reasonable
-# -------------------------
-#
-# Zeros would at least make you suspicious. Usually ones return numbers that look quite
-# reasonable. Here we divide by ``x.norm()``, the square root of the sum of the squares.
-# Look at the third number under the table, and then at the column above it:
-
-
-def scaled(x):
-    return x / x.norm()
-
-
-K = torch.autograd.functional.jacobian(scaled, x.detach())
-pullback.draw.vjp(torch.ones(3), K, result_name="ones")
-
-# %%
-# The ones say that the third output falls when its input rises. But the entry on the
-# diagonal is 0.27, so it rises. The other two outputs fall when this input rises, and the
-# ones have added that.
-#
 # Samples that look at each other
 # -------------------------------
 #
-# Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
-# the mean of the batch and divides by its spread, which says how far the numbers in the
-# batch usually lie from their mean. Here is a small network with such a layer, and a batch
-# of three samples:
+# Zeros would at least make you suspicious. Usually ones return numbers that look quite
+# reasonable, and in networks such functions are common. ``BatchNorm``, while it is
+# training, subtracts the mean of the batch and divides by its spread, which says how far
+# the numbers in the batch usually lie from their mean. Here is a small network with such a
+# layer, and a batch of three samples:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -132,8 +113,12 @@ print("with ones:      ", ones[0])
 print("the first alone:", alone[0])
 
 # %%
-# The two differ. The first sample changes the outputs of the *other* two samples as well,
-# and ones add all of this up. So we ask for the first output alone, as ``alone`` did.
+# The two rows differ, and you could not tell from the first that it is not what you want.
+# Like a radiator, the first sample changes the outputs of the *other* two as well, through
+# the mean and the spread, and ones add all of this up. The second row has only what it does
+# to its own output.
+#
+# So is this second row the slope of our network at the first sample?
 #
 # .. predict::
 #    :expects: choice
@@ -158,10 +143,10 @@ print("beside the old two:", alone[0])
 print("beside the new two:", beside_new[0])
 
 # %%
-# The gradient has changed, although the first sample has not. We have asked for one output,
-# and this keeps the other *outputs* out of the gradient. It does not keep the other
-# *samples* out: the first output is computed with the mean and the spread of the batch, and
-# these are made of all three samples.
+# The gradient has changed, although the first sample has not. To ask for one output keeps
+# the other *outputs* out of the gradient. It does not keep the other *samples* out: the
+# first output is computed with the mean and the spread of the batch, and these are made of
+# all three samples.
 #
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the batch that the network sees, with respect to the weights, and the mixing
@@ -178,17 +163,18 @@ print("beside the new two:", beside_new[0])
 #
 # .. predict::
 #    :expects: choice
-#    :wrong: The row of the first output alone: It would, if eval mode only kept the samples
+#    :wrong: The row of the first output: It would, if eval mode only kept the samples
 #       apart. But it also computes with other means and spreads, and so with another
 #       function.;
-#       The row that ones gave above: That row added up what the first sample does to all
+#       The row of the ones: That row added up what the first sample does to all
 #          three outputs. In eval mode it does nothing to the other two.
 #
-#    We call ``eval()`` and ask with ones, beside the old two samples. Which row comes back
-#    for the first sample?
+#    In training mode we have had two rows beside the old two samples: one when we asked
+#    with ones, and one when we asked for the first output. Now we call ``eval()``, keep the
+#    three samples, and ask with ones. Which row comes back for the first sample?
 #
-#    - The row of the first output alone
-#    - The row that ones gave above
+#    - The row of the first output
+#    - The row of the ones
 #    - A new row
 
 network.eval()
@@ -200,14 +186,15 @@ print("batches in its averages:", network[1].num_batches_tracked.item())
 
 # %%
 # It is a new row, because in eval mode the network is another function: it computes with
-# other means and spreads. But now the row is the same whoever else is in the batch, and
-# ones give the gradient of the first output alone. It is the function that you use after
-# training. So train first, and then ask.
+# other means and spreads. But of this function it is the right row. It is the same whoever
+# else is in the batch, so the ones have mixed nothing into it. And it is the function that
+# you use after training. So train first, and then ask.
 #
 # .. dropdown:: Why train first?
 #
 #    Ours has not been trained. It has met two small batches on this page, when we asked in
-#    training mode, and each has moved its averages by a tenth of the way. So for the most
+#    training mode: this is the 2 in the last line above, which BatchNorm has counted. Each
+#    batch has moved its averages by a tenth of the way. So for the most
 #    part the averages are still the numbers with which every BatchNorm begins. And if you
 #    ask in the middle of a training, call ``network.train()`` before you go on.
 #
@@ -276,6 +263,23 @@ for mode in ("eval", "training"):
     for name in v:
         (rows,) = torch.autograd.grad(y, samples, v[name], retain_graph=True)
         print(f"{mode} mode, {name}, as wanted:", torch.allclose(rows[0], rain[0]))
+
+# %%
+# .. dropdown:: An example without a network
+#
+#    Here we divide by ``x.norm()``, the square root of the sum of the squares. Under the
+#    table stands what ones return. Its third number is negative, as if the third output
+#    fell when its own input rises. But the entry for the third output and the third input,
+#    at the end of the diagonal, is 0.27, so it rises. The other two outputs fall when the
+#    third input rises, and the ones have added that.
+
+
+def scaled(x):
+    return x / x.norm()
+
+
+K = torch.autograd.functional.jacobian(scaled, x.detach())
+pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 
 # %%
 # .. dropdown:: Other functions that mix
@@ -384,8 +388,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "The same row": torch.allclose(alone[0], beside_new[0]),
     "Another row": not torch.allclose(alone[0], beside_new[0]),
     "Zeros": not beside_new[0].any(),
-    "The row of the first output alone": torch.allclose(in_eval[0], alone[0]),
-    "The row that ones gave above": torch.allclose(in_eval[0], ones[0]),
+    "The row of the first output": torch.allclose(in_eval[0], alone[0]),
+    "The row of the ones": torch.allclose(in_eval[0], ones[0]),
     "A new row": not any(torch.allclose(in_eval[0], row[0]) for row in (ones, alone)),
 }
 for guess, gives in guesses.items():

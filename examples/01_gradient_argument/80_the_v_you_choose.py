@@ -57,7 +57,7 @@ weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 #    In the bottom row the errors are −1, −3 and 9, and the weights 1, 3 and 0. What is in
 #    the bottom row of ``estimate.grad``?
 
-losses.backward(weight, retain_graph=True)
+losses.backward(weight, retain_graph=True)  # the page walks back from them again
 weighted = estimate.grad
 weighted
 
@@ -79,36 +79,9 @@ pullback.draw.bars(both, names=pixels)
 # With the weights its gradient is 0, and the gradients of the two pixels at the edge are
 # three times as large as before.
 #
-# .. dropdown:: And if what is missing is marked with NaN?
-#
-#    The weight 0 removes a gradient that is a finite number. Many programs mark what is
-#    missing with *NaN*, "not a number". With a loss like ours the gradient there is NaN as
-#    well, and 0 times NaN is NaN. Neither can the 0 remove an infinite gradient
-#    (:ref:`masked-nan`). So put a finite number there that the loss accepts.
-#
-# In a real network all pixels share the parameters of the earlier layers. There the
-# gradient is a sum over the losses of the pixels, in which the edge counts three times and
-# the loss of the last pixel not at all.
-#
-# Perhaps you would have multiplied the losses by the weights and added them up. This is the
-# same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
-# respect to ``losses``, is ``weight``. So this is the ``v`` that arrives there:
-
-total = (weight * losses).sum()
-(by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
-torch.equal(by_formula, weighted)
-
-# %%
-# Most training loops have the formula, because then the loss is a number that can be
-# printed. The call with ``v`` is more careful. If the weights have another shape than the
-# losses, ``backward`` refuses them. In the formula PyTorch may repeat the weights until the
-# two shapes fit, which is called *broadcasting*, and no error is raised. In both cases the
-# weights are fixed numbers here. :ref:`weights-from-the-model` is about weights that the
-# network computes.
-#
-# Here are the three pixels at the bottom. Move the estimate of the last one, which nobody
-# has measured. What becomes of its gradient? Then give this pixel the weight 1.
-# Which distance would its gradient lead the network to?
+# Try it with the three pixels at the bottom. Move the estimate of the last one, which
+# nobody has measured. What becomes of its gradient? Then give this pixel the weight 1. To
+# which distance would its gradient lead the network?
 
 
 def bottom_losses(estimate):
@@ -125,12 +98,49 @@ pullback.live(bottom_losses, estimate.detach()[1], weight[1], **of_pixel)
 #    weight 1 it is twice the estimate, and vanishes only where the estimate is 0. So the
 #    network would learn the placeholder: that what nobody has measured is 0 meters away.
 #
+# Here each pixel has a gradient of its own. In a real network all pixels share the
+# parameters of the earlier layers. The gradient of such a parameter is a sum over the
+# losses of the pixels, in which the edge counts three times and the last pixel not at all.
+#
+# The same in a formula
+# ---------------------
+#
+# Perhaps you would have multiplied the losses by the weights, added them up, and called
+# ``backward`` on the sum. This is the same, and by now you can say why. Each loss goes into
+# the sum times its weight, so the sum rises with each loss at the rate of its weight. The
+# ``v`` that arrives at ``losses`` is ``weight``:
+
+total = (weight * losses).sum()
+(by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
+torch.equal(by_formula, weighted)
+
+# %%
+# Most training loops have the formula, because then the loss is a number that can be
+# printed. In both cases the weights are fixed numbers here. :ref:`weights-from-the-model`
+# is about weights that the network computes.
+#
+# .. dropdown:: What if the weights have another shape than the losses?
+#
+#    ``backward`` refuses such a ``v``. The formula may accept it. Below are six losses in a
+#    flat tensor, ``(6,)``, and six weights in a column, ``(6, 1)``. In the product PyTorch
+#    repeats both until they fit, which is called *broadcasting*. So each loss meets each
+#    weight. The formula would add up all of these products, without an error.
+
+flat_losses, column = losses.flatten(), weight.reshape(6, 1)
+print("shape of the product:", tuple((column * flat_losses).shape))
+try:
+    flat_losses.backward(column)
+except RuntimeError as error:
+    print(error)
+
+# %%
 # The v that you have not chosen
 # ------------------------------
 #
-# Often nobody chooses weights, and the losses are made into one number by a mean. Then the
-# pixel without a measurement is usually taken out with a *mask*, which holds a 1 for each
-# of the five other pixels and a 0 for this one.
+# Often nobody chooses weights, and the losses are made into one number by a mean. What
+# should not count is taken out with a *mask*: here it holds a 1 for each of the five
+# measured pixels and a 0 for the last one. If you have trained on sentences, you have met
+# such a mask at the padding.
 #
 # .. predict::
 #    :for: the number
@@ -152,11 +162,13 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 # ``mean()`` does not know about the mask. The last loss is zero now, but it is still
 # counted, and 16 is divided by six.
 #
-# What does this do to the gradients? However you make one number out of the losses, some
-# ``v`` arrives at them and says how much each counts.
-# ``torch.autograd.grad(number, losses)`` shows it: the walk may stop at any tensor on its
-# way. We begin with the mean that was wanted.
-# ``losses[mask > 0].mean()`` keeps five losses, and their mean is 3.2:
+# What does this do to the gradients? The walk back starts at the mean, with a 1, and on its
+# way to the estimates it comes through ``losses``. What arrives there is a ``v``, and it
+# says how much each loss counts. To see it, we let the walk end at ``losses``: so far we
+# have asked ``torch.autograd.grad`` about the inputs, but it takes any tensor on the way.
+#
+# We begin with the mean that was wanted. ``losses[mask > 0].mean()`` keeps five losses, and
+# their mean is 3.2:
 
 (v,) = torch.autograd.grad(losses[mask > 0].mean(), losses)
 v
@@ -184,8 +196,8 @@ v
 # But the next image has another number of measured pixels, and so another factor. An image
 # with few measured pixels hardly counts.
 #
-# Both ways look right, and neither raises an error. So when you meet a new way to
-# combine losses, ask which ``v`` it sends to them. Here is one more.
+# Both means look right, and neither raises an error. So when you meet a new way to make one
+# number out of losses, ask which ``v`` it sends to them. Here is one more.
 #
 # .. predict::
 #    :item: 1
@@ -265,6 +277,13 @@ six.grad
 #    target is 1 and the weight 1, the gradient is −0.12. The more certain the right answer
 #    is, the closer this difference comes to 0.
 #
+# .. dropdown:: And if what is missing is marked with NaN?
+#
+#    The weight 0 removes a gradient that is a finite number. Many programs mark what is
+#    missing with *NaN*, "not a number". With a loss like ours the gradient there is NaN as
+#    well, and 0 times NaN is NaN. Neither can the 0 remove an infinite gradient
+#    (:ref:`masked-nan`). So put a finite number there that the loss accepts.
+#
 # .. dropdown:: Three walks, and no ``retain_graph``?
 #
 #    The walk for the first mean starts at this mean and ends at ``losses``, where we asked
@@ -323,6 +342,8 @@ try:
     losses.backward(weight[:, :1])
 except RuntimeError as error:
     refused = str(error)
+assert (column * flat_losses).shape == (6, 6)
+torch.testing.assert_close((column * flat_losses).sum(), weight.sum() * losses.sum())
 assert "Mismatch in shape" in refused
 for gradient in (2 * (9.0 - math.nan), math.inf):
     assert math.isnan(0 * gradient)

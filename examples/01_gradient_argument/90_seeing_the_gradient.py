@@ -61,9 +61,9 @@ points.grad.shape
 # %%
 # ``y`` and its ``v`` have the shape ``(81, 1)``, and ``points.grad`` looks like ``points``:
 # for each point it has a pair of numbers, the rates at which the output grows with the
-# temperature and with the humidity. We draw each pair as an arrow, to the right as far as
-# the first rate says, and upward as far as the second. All arrows are made smaller so that
-# they fit, and their colors say how long they really are. The dashed circle is that of the
+# temperature and with the humidity. We draw each pair as an arrow: the first rate says how
+# far it goes to the right, the second how far it goes up. So that they fit, all arrows are
+# drawn smaller, and their colors say how long they are. The dashed circle is that of the
 # town: inside it the windows are open.
 #
 # .. admonition:: Predict
@@ -106,9 +106,13 @@ along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 
 # %%
-# From there we take eight steps of the same length, 0.01, in eight directions: along the
-# arrow, turned from it by 45 degrees, by 90 degrees, and so on. To turn a step by an angle,
-# take cos(angle) of ``along`` and sin(angle) of ``across``, as on the unit circle:
+# From there we take eight steps of the same length, 0.01: one along the arrow, and each of
+# the others turned by 45 degrees more.
+#
+# .. dropdown:: How a step is turned
+#
+#    As on the unit circle: cos(angle) says how much of the step goes along the arrow, and
+#    sin(angle) how much goes across it.
 
 angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
 steps = [0.01 * (angle.cos() * along + angle.sin() * across) for angle in angles]
@@ -152,9 +156,9 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
 # - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
-# The step across gains nothing, and that is no accident. With any rates :math:`a` and
-# :math:`b`, the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
-# step by :math:`s` times this direction gains :math:`s\,(-b\cdot a+a\cdot b)`, which is 0.
+# The step across gains nothing, and that is no accident. To turn by 90 degrees means to
+# exchange the two numbers and to change one sign, so the two gains are always equally large
+# and cancel.
 #
 # Now take a step in any direction. It has a part along the arrow and a part across it. The
 # part across gains nothing, so only the part along the arrow counts. This part is longest
@@ -162,8 +166,8 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # longer the arrow, the more a step along it gains: the arrow's length is the rate at which
 # the output grows on this way.
 #
-# All of this holds where the function has no kink, so that the two gains add up. Our
-# network has none, because its tanh and its sigmoid are smooth.
+# All of this holds where the function has no kink, as a ReLU has at 0, so that the two
+# gains add up. Our network has none, because its tanh and its sigmoid are smooth.
 #
 # How far?
 # --------
@@ -171,11 +175,19 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # So the gradient makes a promise. A step along the arrow should gain its own length times
 # this rate. At our point the rate is about 1.5.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: choice
+#    :wrong: What was promised: The output is a probability, and cannot rise above 1.;
+#       Less, but more than nothing: It would be so if the way always led uphill. A
+#          step of 3 is longer than the circle is wide.
 #
 #    For a step of 0.01 the promise is 0.015, for one of 0.5 it is 0.76, and for one of 3 it
 #    is 4.5. But the output is a probability, which cannot rise above 1. How much will the
 #    step of 3 gain?
+#
+#    - What was promised
+#    - Less, but more than nothing
+#    - Nothing or less
 
 for length in (0.01, 0.5, 3.0):
     with torch.no_grad():
@@ -189,20 +201,6 @@ for length in (0.01, 0.5, 3.0):
 # side, where the windows are closed again. A gradient is about the place where you stand,
 # and it promises nothing about the far end of a long step. This is one reason why training
 # uses small learning rates.
-#
-# That was one point. Let us take a step along its own arrow from each of the 81 points, and
-# count at how many of them the output grows:
-
-arrows = gradient / gradient.norm(dim=1, keepdim=True)
-for length in (0.01, 0.5, 3.0):
-    with torch.no_grad():
-        grows = network(points + length * arrows) > y
-    print(f"length {length:4}: at {grows.sum()} of 81 points")
-
-# %%
-# With steps of 0.5 there is one exception, the point in the middle, next to the top of the
-# hill. Its arrow is short, and half a unit leads across the top and down the other side.
-# Steps of 3 fail at many more points, because they are longer than the circle is wide.
 #
 # Now move a point through the town's weather. In the picture it stands where the arrow is
 # longest. Stay near the circle, with an output between 0.2 and 0.8. Can you find a day on
@@ -242,6 +240,21 @@ pullback.live(
 #    output falls fastest. In short, ``v`` says whose growth the arrows show: that of the
 #    output, of ten times the output, or of minus the output.
 #
+# .. dropdown:: And from the other points?
+#
+#    Below we take a step from each of the 81 points, along its own arrow, and count at how
+#    many of them the output grows. With steps of 0.5 there is one exception, the point in
+#    the middle, next to the top of the hill. Its arrow is short, and half a unit leads
+#    across the top and down the other side. Steps of 3 fail at many more points, because
+#    they are longer than the circle is wide.
+
+arrows = gradient / gradient.norm(dim=1, keepdim=True)
+for length in (0.01, 0.5, 3.0):
+    with torch.no_grad():
+        grows = network(points + length * arrows) > y
+    print(f"length {length:4}: at {grows.sum()} of 81 points")
+
+# %%
 # .. dropdown:: And with a single layer?
 #
 #    Here is a network that has not been trained and has one layer: each input gets a
@@ -283,6 +296,7 @@ torch.testing.assert_close(gradient.double(), expected, rtol=1e-4, atol=1e-6)
 
 with torch.no_grad():
     falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
+    far = (network(points[here] + 3.0 * along) - y[here]).item()
 assert points[falls].tolist() == [[0, 0]]
 network.double()
 for angle, step in zip(angles, steps, strict=True):
@@ -317,10 +331,13 @@ for passed in (10.0, -1.0):
 
 best = gains.argmax().item() * 45
 nothing = {45 * i for i, gain in enumerate(gains) if abs(gain) < 0.03 * gains.max()}
-guesses = {  # wrong ones, of which the box above says what they are
+guesses = {  # wrong ones, of which the boxes above say what they are
     "Most along the arrow, nothing across it": best == 0 and nothing == {90, 270},
     "Most along the arrow, nothing against it": best == 0 and nothing == {180},
     "Most between the arrow and across, nothing against it": best == 45 and 180 in nothing,
+    "What was promised": 4 < far < 5,
+    "Less, but more than nothing": 0 < far < 1,
+    "Nothing or less": far <= 0,
     "The same in all eight": bool(gains.max() - gains.min() < 0.03 * gains.max()),
 }
 for guess, gives in guesses.items():

@@ -150,9 +150,10 @@ for attempt in (
 # .. dropdown:: Answer
 #
 #    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
-#    of what comes after ``vertices``, so it is ``v``. The number is to grow, but an
-#    optimizer makes things small, so the minus sign turns it into a cost. And
-#    ``to(vertices)`` gives it the dtype and the device of ``vertices``.
+#    of what comes after ``vertices``, so it is ``v``. The minus is the point: the number is
+#    to grow, but an optimizer makes things small, so its sign is turned. If you had the
+#    minus, you had the answer. ``to(vertices)`` gives ``v`` the dtype and the device of
+#    ``vertices``.
 #    (:ref:`where-v-comes-from`)
 #
 # 7 · Two sentences
@@ -207,15 +208,15 @@ padded
 #
 # Later the loss is changed. It gets a penalty, 0.01 times the sum of the squares of the
 # network's weights. The other machine has a copy of these weights and computes the new
-# loss. The three lines above have not been changed. Is something missing in them?
+# loss. The three lines above have not been changed. Which line is missing, if any?
 #
 # .. dropdown:: Answer
 #
-#    Yes. The penalty depends on the weights without passing through ``prediction``. When a
+#    ``penalty.backward()`` is missing, where ``penalty`` is computed from the network's own
+#    weights. The penalty depends on them without passing through ``prediction``. When a
 #    prediction changes, the penalty stays the same. So ``received`` is what it was before,
-#    with nothing of the penalty in it. This part has to be added here, with a second call:
-#    ``penalty.backward()``, where ``penalty`` is computed from the network's own weights.
-#    ``backward`` adds it to what is already in ``.grad``. (:ref:`where-v-comes-from`)
+#    with nothing of the penalty in it. The second call adds the gradient of the penalty to
+#    what is already in ``.grad``. (:ref:`where-v-comes-from`)
 #
 # 10 · A weight for each task
 # ---------------------------
@@ -277,13 +278,11 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    prediction.backward((prediction - target).detach() / 32)
 #    optimizer.step()
 #
-# Which shape does ``v`` have? What comes back? What does it mean? Which number does this
-# program make small? And what has its author forgotten?
+# Which number does this program make small, and what has its author forgotten?
 #
 # .. dropdown:: Answer
 #
-#    ``v`` has the shape ``(32, 1)``, and each weight of the network receives a gradient in
-#    its own shape. ``v`` is the gradient of what comes next, so ask which number has the
+#    ``v`` is the gradient of what comes next, so ask which number has the
 #    derivative :math:`(\text{prediction}-\text{target})/32` with respect to each
 #    prediction. The square of an error has the derivative
 #    :math:`2\,(\text{prediction}-\text{target})`. Half of the square has
