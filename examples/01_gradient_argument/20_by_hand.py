@@ -33,10 +33,10 @@ here it is short enough for a pencil.
 # ``y = stack([heat, fuel])``    the two in one tensor   ``[6, 14]``
 # =============================  ======================  ===================
 #
-# So far only the outputs had a price. From now on every number in this list has one: the
-# rate at which our earnings rise with it. The walk goes through the list from the bottom to
-# the top, and asks each operation one question: *given the price of your result, what is
-# the price of each of your inputs?*
+# So far we have *chosen* prices, and only the outputs had one. From now on we *work out* a
+# price for every number in this list: the rate at which our earnings rise when that number
+# grows. The walk goes through the list from the bottom to the top, and asks each operation
+# one question: *given the price of your result, what is the price of each of your inputs?*
 #
 # - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
 #   has the price −3.

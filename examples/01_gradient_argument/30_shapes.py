@@ -198,13 +198,32 @@ attempt(layer(x[:2]))
 # it was on sale, only 1. So we have one price for each day, ``[-2, -1, -2, -2]``, negative
 # because fuel is a cost.
 #
-# In a product such as ``fuel * prices[:, None]``, where the prices stand in a column,
-# PyTorch would repeat the column for each stove. ``backward`` repeats nothing. You do that
-# yourself, and ``expand_as`` takes the shape from ``fuel``:
+# ``prices[:, None]`` stands these four numbers up as a column, of the shape ``(4, 1)``. In
+# the product ``fuel * prices[:, None]`` PyTorch would repeat the column for each stove.
+#
+# .. predict::
+#    :expects: choice
+#    :code:
+#    :wrong: It repeats the column for each stove: A product does so. backward compares the
+#          shapes, and (4, 1) is not (4, 3).;
+#       It uses the prices for the first stove alone: Then it would have to know which stove
+#          they are meant for. It asks for twelve prices.
+#
+#    What does ``fuel.backward(prices[:, None])`` do with the column?
+#
+#    - It repeats the column for each stove
+#    - It uses the prices for the first stove alone
+#    - It refuses the column
 
-x.grad = None
 fuel = x**2
 prices = torch.tensor([-2.0, -1.0, -2.0, -2.0])
+attempt(fuel, prices[:, None])
+
+# %%
+# ``backward`` repeats nothing. You do that yourself, and ``expand_as`` takes the shape from
+# ``fuel``:
+
+x.grad = None
 v = prices[:, None].expand_as(fuel)
 print(v)
 fuel.backward(v)

@@ -9,8 +9,7 @@ know which pixels speak for the cat, and which for the dog. ``scores[0].backward
 about the cat alone, and so does a ``v`` of ``[1, 0]``, with the price 1 for its score and
 0 for the other. What comes back is one row of the :term:`Jacobian`, the table of all
 rates. You want two rows, so you ask twice, and on the way you run into two surprises. The
-first is an error message that nearly everybody has seen. The second comes without any
-message.
+second of them comes without any message.
 """
 
 # %%
@@ -56,7 +55,21 @@ picture.grad
 # Two surprises
 # -------------
 #
-# Now we ask about the dog, with the same ``scores``:
+# Now we ask about the dog, with the same ``scores``.
+#
+# .. predict::
+#    :expects: choice
+#    :wrong: The row of the dog alone: The first row is still in picture.grad, and backward
+#          adds to it. But here it does not come so far.;
+#       The sum of the two rows: backward would add, as you say. But here it does not come
+#          so far.
+#
+#    For the cat, ``picture.grad`` was ``[1, 3, 0]``. For the dog alone it would be
+#    ``[0, 0, 5]``. What do you get from ``scores.backward(torch.tensor([0.0, 1.0]))``?
+#
+#    - The row of the dog alone
+#    - The sum of the two rows
+#    - An error
 
 try:
     scores.backward(torch.tensor([0.0, 1.0]))
@@ -64,12 +77,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# What has been *freed* here? The walk back needs some of the numbers from which ``scores``
-# was computed: the rate of the right ear, for example, is the brightness of the left one.
-# PyTorch keeps them in its notes, the graph, and the message calls them *saved intermediate
-# values*. After the first walk it throws them away, because usually nobody needs them
-# twice, and they may fill much of the memory. This is why, on the earlier pages, we
-# computed a new ``y`` for each call.
+# Nearly everybody has seen this message. What has been *freed* here? The walk back needs
+# some of the numbers from which ``scores`` was computed: the rate of the right ear, for
+# example, is the brightness of the left one. PyTorch keeps them in its notes, the graph,
+# and the message calls them *saved intermediate values*. After the first walk it throws
+# them away, because usually nobody needs them twice, and they may fill much of the memory.
+# This is why, on the earlier pages, we computed a new ``y`` for each call.
 #
 # If you want to walk back from the same ``y`` again, say so in the call before, with
 # ``retain_graph=True``. Then the numbers are kept.

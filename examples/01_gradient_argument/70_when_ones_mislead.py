@@ -169,9 +169,9 @@ print("beside the new two:", beside_new[0])
 #       The row of the ones: That row added up what the first sample does to all
 #          three outputs. In eval mode it does nothing to the other two.
 #
-#    In training mode we have had two rows beside the old two samples: one when we asked
-#    with ones, and one when we asked for the first output. Now we call ``eval()``, keep the
-#    three samples, and ask with ones. Which row comes back for the first sample?
+#    So far the first sample has had two rows beside the old two samples, both in training
+#    mode: one with ones, and one for its own output alone. Now we call ``eval()`` and ask
+#    with ones again. Which row comes back for the first sample?
 #
 #    - The row of the first output
 #    - The row of the ones

@@ -230,7 +230,7 @@ v
 # .. admonition:: Remember
 #
 #    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
-#      times, and 0 leaves it out, if its gradient is finite: 0 times NaN is NaN.
+#      times, and 0 leaves it out, if its gradient is a finite number (for NaN see the box).
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
 #    - A mean over a mask divides by the number of *kept* entries.

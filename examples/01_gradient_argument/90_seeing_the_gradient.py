@@ -166,8 +166,8 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # longer the arrow, the more a step along it gains: the arrow's length is the rate at which
 # the output grows on this way.
 #
-# All of this holds where the function has no kink, as a ReLU has at 0, so that the two
-# gains add up. Our network has none, because its tanh and its sigmoid are smooth.
+# All of this needs the two gains to add up. At a kink, as a ReLU has at 0, they may not.
+# Our network has no kink, because its tanh and its sigmoid are smooth.
 #
 # How far?
 # --------
@@ -228,8 +228,9 @@ pullback.live(
 #
 # .. admonition:: Try it
 #
-#    You pass ``10 * torch.ones_like(y)`` instead of ones. How do the arrows change? And
-#    what does ``-torch.ones_like(y)`` do to them?
+#    You pass ``10 * torch.ones_like(y)`` instead of ones. How do the gradients change, and
+#    what would you see in the drawing, which makes its arrows fit the page? And what does
+#    ``-torch.ones_like(y)`` do to both?
 #
 # .. dropdown:: Answer
 #

@@ -162,7 +162,9 @@ for attempt in (
 # A batch of two sentences has been filled up to four words each. ``losses`` has the shape
 # ``(2, 4)``, and ``mask`` is 1 for the five real words and 0 for the padding. An author
 # calls ``(losses * mask).mean().backward()``. Which ``v`` arrives at ``losses``? Is it the
-# mean over the words?
+# mean over the words? A colleague proposes
+# ``((losses * mask).sum(1) / mask.sum(1)).mean()``, the mean of the two sentences' means.
+# Does a word of the short sentence count as much there as one of the long sentence?
 #
 # .. dropdown:: Answer
 #
@@ -170,12 +172,19 @@ for attempt in (
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
 #    is the mean over the words. It needs at least one real word, and finite losses at the
-#    padding. (:ref:`the-v-you-choose`)
+#    padding.
+#
+#    In the colleague's line each sentence counts one half. The three words of the long one
+#    share it, and so do the two of the short one: 1/6 against 1/4. A word of the short
+#    sentence counts more. (:ref:`the-v-you-choose`)
 
 mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 words = torch.ones(2, 4, requires_grad=True)
 (padded,) = torch.autograd.grad((words * mask).mean(), words)
-padded
+of_sentences = ((words * mask).sum(1) / mask.sum(1)).mean()
+(by_sentence,) = torch.autograd.grad(of_sentences, words)
+print(padded)
+by_sentence
 
 # %%
 # 8 · A velocity
@@ -349,6 +358,7 @@ assert not torch.allclose(*first_row(training=True))
 assert torch.allclose(*first_row(training=False))
 
 torch.testing.assert_close(padded, mask / 8)
+torch.testing.assert_close(by_sentence, mask / mask.sum(1, keepdim=True) / 2)
 (mean,) = torch.autograd.grad((words * mask).sum() / mask.sum(), words)
 torch.testing.assert_close(mean, mask / 5)
 assert ((words * 0).sum() / torch.zeros(2, 4).sum()).isnan()
