@@ -25,7 +25,10 @@ SHOWN = {
     "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
     "docs/answers/clipping-and-steps.md": {"not-finite"},
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
-    "docs/answers/forward-mode.md": {"jacobian-of-a-closure", "once-differentiable-in-a-sum"},
+    "docs/answers/forward-mode.md": {
+        "jacobian-of-a-closure",
+        "once-differentiable-in-a-sum",
+    },
     "docs/answers/frameworks.md": {"clipped-while-scaled", "mean-of-unequal-batches"},
     "docs/answers/gradient-in-the-loss.md": {"penalty-without-a-graph"},
     "docs/answers/in-place.md": {"data-hides-changes"},
