@@ -76,7 +76,8 @@ jvp(f, x.detach(), u)
 # %%
 # What does it cost? The trick runs a forward pass, a backward pass that is recorded, and a
 # backward pass through that one, and it keeps the tensors that these need. Forward mode
-# needs one pass and keeps nothing. ``torch.autograd.functional.jvp`` is this trick, and
+# needs one pass and keeps nothing, as long as no tensor in ``f``, such as a weight,
+# requires a gradient. ``torch.autograd.functional.jvp`` is this trick, and
 # ``torch.func.jvp`` is forward mode:
 
 
