@@ -55,19 +55,41 @@ def torch_alone(monkeypatch):
     monkeypatch.setattr(pages, "PRELOAD", ["torch"])
 
 
+@pytest.fixture(scope="session")
+def window(browser):
+    """A window for one test after another: a new one costs a second of a processor."""
+    return browser.new_page()
+
+
 @pytest.fixture
-def show(browser):
-    """Put fragments on a page, in a window of some width; errors fail the test."""
-    contexts, errors = [], []
+def show(browser, window):
+    """Put fragments on a page, in a window of some width; errors fail the test.
+
+    The first in a test takes the window that is there, unless it asks for another kind.
+    """
+    contexts, pages, errors = [], [], []
+
+    def blank(scripts, options):
+        if scripts and not options and window not in pages:
+            window.goto("about:blank")
+            window.emulate_media(media="null")
+            return window
+        context = browser.new_context(java_script_enabled=scripts, **options)
+        contexts.append(context)
+        return context.new_page()
+
+    def failed(error):
+        errors.append(str(error))
+
+    def loads(request):
+        errors.append(request.url)
 
     def show(*fragments, width=800, scripts=True, **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": 700}, java_script_enabled=scripts, **options
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: errors.append(request.url))
+        page = blank(scripts, options)
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 700})
+        page.on("pageerror", failed)
+        page.on("request", loads)
         head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
         page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
         return page
@@ -75,4 +97,7 @@ def show(browser):
     yield show
     for context in contexts:
         context.close()
+    if window in pages:
+        window.remove_listener("pageerror", failed)
+        window.remove_listener("request", loads)
     assert errors == []
