@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from built import launched, look_at_site, served
+from built import DESKTOP, launched, look_at_site, served
 from sweeps import (  # noqa: F401
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -62,21 +62,12 @@ def window(browser):
 
 
 @pytest.fixture
-def show(browser, window):
-    """Put fragments on a page, in a window of some width; errors fail the test.
+def opened(browser, window):
+    """Open empty windows; an error in one fails the test, and a request of one ``alone``.
 
-    The first in a test takes the window that is there, unless it asks for another kind.
+    The first takes the window that is there, unless it asks for another kind.
     """
-    contexts, pages, errors = [], [], []
-
-    def blank(scripts, options):
-        if scripts and not options and window not in pages:
-            window.goto("about:blank")
-            window.emulate_media(media="null")
-            return window
-        context = browser.new_context(java_script_enabled=scripts, **options)
-        contexts.append(context)
-        return context.new_page()
+    contexts, heard, errors = [], [], []
 
     def failed(error):
         errors.append(str(error))
@@ -84,20 +75,38 @@ def show(browser, window):
     def loads(request):
         errors.append(request.url)
 
-    def show(*fragments, width=800, scripts=True, **options):
-        page = blank(scripts, options)
-        pages.append(page)
+    def opened(scripts=True, alone=False, **options):
+        if scripts and not options and not heard:
+            page = window
+            page.goto("about:blank")
+            page.emulate_media(media="null")
+            page.set_viewport_size(DESKTOP)
+        else:
+            contexts.append(browser.new_context(java_script_enabled=scripts, **options))
+            page = contexts[-1].new_page()
+        listeners = {"pageerror": failed} | ({"request": loads} if alone else {})
+        for event, listener in listeners.items():
+            page.on(event, listener)
+            heard.append((page, event, listener))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    for page, event, listener in heard:
+        page.remove_listener(event, listener)
+    assert errors == []
+
+
+@pytest.fixture
+def show(opened):
+    """Put fragments on a page, in a window of some width; errors fail the test."""
+
+    def show(*fragments, width=800, **options):
+        page = opened(alone=True, **options)
         page.set_viewport_size({"width": width, "height": 700})
-        page.on("pageerror", failed)
-        page.on("request", loads)
         head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
         page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
         return page
 
-    yield show
-    for context in contexts:
-        context.close()
-    if window in pages:
-        window.remove_listener("pageerror", failed)
-        window.remove_listener("request", loads)
-    assert errors == []
+    return show

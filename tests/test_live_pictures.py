@@ -269,7 +269,9 @@ BROKEN = {
 def test_a_fault_of_the_script_is_seen(fault):
     right, wrong, f = BROKEN[fault]
     assert script().count(right) == 1
-    found = differences(pullback.live(f, torch.ones(3)), COUNT, script().replace(right, wrong))
+    found = differences(
+        pullback.live(f, torch.ones(3)), COUNT, script().replace(right, wrong)
+    )
     assert any(max(one.size, one.shown) > AGREE for one in found)
 
 

@@ -179,7 +179,7 @@ def test_a_first_visit_is_light(visitor, address, visited):
     assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 60 * 1024
 
 
-@pytest.mark.sweep(lot=20, state=shared, file=SITE.joinpath)
+@pytest.mark.sweep(lot=12, state=shared, file=SITE.joinpath)
 @pytest.mark.parametrize("visited", PAGES)
 def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visited):
     """Whole, from this host alone; light, its own pictures apart; and nothing moves.
