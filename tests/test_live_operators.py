@@ -5,8 +5,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 import warnings
 from functools import partial
 from textwrap import fill
@@ -14,6 +12,7 @@ from textwrap import fill
 import pytest
 import torch
 from executed import EXAMPLES, ROOT, name_of
+from forks import run_module
 from sweeps import one_in
 
 import pullback
@@ -129,7 +128,7 @@ def recorded():
 
 # ---------------------------------------------------------------- of the examples
 
-SCRIPT = ROOT / "tests" / "operators_of.py"
+TESTS = ROOT / "tests"
 TABLE = ROOT / "tests" / "records" / "live_examples.md"
 #: What compiles functions, which a mode that looks at operators keeps from it.
 COMPILES = {"27_custom_op", "70_vmap_limits", "78_compiled_exported"}
@@ -165,13 +164,8 @@ def test_operators_of_an_example(source, request):
     """
     if source.stem in COMPILES:
         pytest.skip("compiles functions")
-    ran = subprocess.run(
-        [sys.executable, str(SCRIPT), str(source)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MPLBACKEND": "agg"},
-        check=False,
-    )
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    ran = run_module("operators_of", str(source), folder=TESTS, environment=environment)
     assert ran.returncode == 0, ran.stderr
     found = {name: set(outcomes) for name, outcomes in json.loads(ran.stdout).items()}
     known = table()
