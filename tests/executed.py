@@ -9,17 +9,13 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 
-from pages import ODD_ANSWERS, SKIPPED, Page, Store, find, pieces
+from pages import ODD_ANSWERS, Page, Store, find, pieces, written
 
 ROOT = Path(__file__).parents[1]
 PAGES = {page.source: page for page in find(ROOT)}
 EXAMPLES = [source for source in PAGES if source.suffix == ".py"]
 NOTEBOOKS = [source for source in PAGES if source.suffix == ".md"]
-DOCS = sorted(
-    page
-    for page in (ROOT / "docs").rglob("*.md")
-    if not SKIPPED & {*page.relative_to(ROOT).parts}
-)
+DOCS = written(ROOT)
 store = functools.cache(Store)
 
 

@@ -4,6 +4,7 @@ To import torch, or what builds a site, takes longer than most of what tests do 
 """
 
 import functools
+import gc
 import multiprocessing
 import os
 import runpy
@@ -60,6 +61,7 @@ def be_module(name, arguments, folder, environment, files, quiet):
             os.dup2(opened.fileno(), number)
         mode = "w" if number else "r"
         setattr(sys, stream, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+    gc.freeze()  # what is imported stays, and need not be walked again and again
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -14,7 +14,8 @@ The lot, and the numbers that a test draws, follow from the sources alone: a fre
 takes no case, and sees no number, that a run which passed here has not. Only with
 ``--every-case`` does Hypothesis draw examples that no run has seen, and a test other
 numbers in each run; the head of the report says how to draw these once more. Of a test
-with costly ``examples`` a run draws a quarter; of a long table it asks for a ``quarter``.
+with costly ``examples`` a run draws a quarter; of a long table it asks for
+``one_in`` many.
 """
 
 import functools
@@ -45,9 +46,9 @@ def examples(count, **others):
     return hypothesis.settings(max_examples=count // 4 if repeatable else count, **others)
 
 
-def quarter(names):
-    """Return a quarter of some names, by lot."""
-    return by_lot(names)[: len(names) // 4]
+def one_in(count, names):
+    """Return one in so many of some names, by lot."""
+    return by_lot(names)[: len(names) // count]
 
 
 def pytest_addoption(parser):

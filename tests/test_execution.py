@@ -94,8 +94,14 @@ FILES = {
 }
 
 
-def small(folder):
-    write(folder, FILES)
+PLOTS = re.compile(r"^.*\bplt\b.*\n", re.M)
+
+
+def small(folder, figures=True):
+    """Write the site; to import what draws figures takes longer than all else."""
+    for name, text in FILES.items():
+        text = text if figures else PLOTS.sub("", text.replace("plt.title", "print"))
+        write(folder, {name: text})
     return Site(folder)
 
 
@@ -106,7 +112,7 @@ def small(folder):
 def project(tmp_path_factory):
     """The sources of the site, executed once; a test works with what others edited."""
     folder = tmp_path_factory.mktemp("project")
-    site = small(folder)
+    site = small(folder, figures=False)
     assert ran(site) == ALL
     return site
 

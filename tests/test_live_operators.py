@@ -5,8 +5,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 import warnings
 from functools import partial
 from textwrap import fill
@@ -14,7 +12,8 @@ from textwrap import fill
 import pytest
 import torch
 from executed import EXAMPLES, ROOT, name_of
-from sweeps import quarter
+from forks import run_module
+from sweeps import one_in
 
 import pullback
 from certified import AGREE, certify, differences, engine
@@ -97,12 +96,12 @@ def plain(f, like, x, v):
 def test_torch_samples(file_regression, request):
     """The record is the table of what a page can compute, and of what it refuses.
 
-    A run asks for a quarter of it, by lot; a full run for all, as one that renews it does.
+    A run asks for one in twelve, by lot; a full run for all, as one that renews it does.
     """
     asked = operations()
     every = any(map(request.config.getoption, ("--every-case", "--regen-all")))
     if not every:
-        asked = {name: asked[name] for name in quarter(asked)}
+        asked = {name: asked[name] for name in one_in(12, asked)}
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,7 +128,7 @@ def recorded():
 
 # ---------------------------------------------------------------- of the examples
 
-SCRIPT = ROOT / "tests" / "operators_of.py"
+TESTS = ROOT / "tests"
 TABLE = ROOT / "tests" / "records" / "live_examples.md"
 #: What compiles functions, which a mode that looks at operators keeps from it.
 COMPILES = {"27_custom_op", "70_vmap_limits", "78_compiled_exported"}
@@ -156,7 +155,7 @@ def written(found):
     return "\n\n".join(parts) + "\n"
 
 
-@pytest.mark.sweep(lot=2, file=lambda source: source)
+@pytest.mark.sweep(lot=1, file=lambda source: source)
 @pytest.mark.parametrize("source", EXAMPLES, ids=name_of)
 def test_operators_of_an_example(source, request):
     """Each is computed as torch does, or refused; the record is the table of both.
@@ -165,13 +164,8 @@ def test_operators_of_an_example(source, request):
     """
     if source.stem in COMPILES:
         pytest.skip("compiles functions")
-    ran = subprocess.run(
-        [sys.executable, str(SCRIPT), str(source)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MPLBACKEND": "agg"},
-        check=False,
-    )
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    ran = run_module("operators_of", str(source), folder=TESTS, environment=environment)
     assert ran.returncode == 0, ran.stderr
     found = {name: set(outcomes) for name, outcomes in json.loads(ran.stdout).items()}
     known = table()
@@ -257,7 +251,7 @@ MORE = {
 }
 
 
-@pytest.mark.sweep(lot=6)
+@pytest.mark.sweep(lot=4)
 @pytest.mark.parametrize("case", MORE)
 def test_combinations(case):
     certify(pullback.live(MORE[case], torch.tensor([0.5, -1.5, 2.0])))

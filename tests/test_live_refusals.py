@@ -231,9 +231,9 @@ SLIDING = nn.Conv1d(1, 1, 2)
 # ---------------------------------------------------------------- size
 
 
-@refused("900 operations, .* bytes when compressed; a page can carry 2048", ValueError)
+@refused("720 operations, .* bytes when compressed; a page can carry 2048", ValueError)
 def long(x):
-    for _ in range(300):
+    for _ in range(240):
         x = x.sin()  # here
     return x
 

@@ -1,7 +1,7 @@
 """What `nox -s page` takes a name for, and what it checks."""
 
 import re
-import subprocess
+import sys
 from textwrap import dedent
 from types import SimpleNamespace
 
@@ -43,24 +43,42 @@ def test_an_example_is_linted_and_held_to_form_and_record():
     assert tests[-1].startswith(f"{name} or [{record}] or ")
 
 
-@pytest.mark.parametrize(
-    ("page", "about"),
-    [
-        (
-            "examples/01_gradient_argument/30_shapes.py",
-            {"also_asked", "examples", "live_pages", "noise", "records", "terms"},
-        ),
-        ("docs/answers/none.md", {"answers", "noise", "records"}),
-        ("docs/fix/none.md", {"noise", "records", "symptoms"}),
-        ("docs/corrections_tutorials.md", {"corrections", "noise", "records"}),
-        ("docs/glossary.md", {"glossary"}),
-    ],
-)
-def test_the_tests_of_a_page_are_those_that_name_it(page, about):
-    *_, command = checks(ROOT / page, ["--collect-only"])
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    found = {*re.findall(r"^tests/test_(\w+)\.py::", ran.stdout, re.M)}
-    assert found == about | {"bibliography", "source_map"}, ran.stdout
+COLLECT = """
+    import os, pytest
+
+    os.chdir({root!r})
+    for arguments in {commands}:
+        pytest.main(arguments)
+        print({end!r})
+    """
+END = "-- the next page --"
+OF_A_PAGE = {
+    "examples/01_gradient_argument/30_shapes.py": {
+        *("also_asked", "examples", "live_pages", "noise", "records", "terms")
+    },
+    "docs/answers/none.md": {"answers", "noise", "records"},
+    "docs/fix/none.md": {"noise", "records", "symptoms"},
+    "docs/corrections_tutorials.md": {"corrections", "noise", "records"},
+    "docs/glossary.md": {"glossary"},
+}
+
+
+def collected(commands):
+    """Return what pytest lists for each of its commands, all in one process."""
+    python = [sys.executable, "-m", "pytest"]
+    assert all(command[:3] == python for command in commands)
+    arguments = [command[3:] for command in commands]
+    code = dedent(COLLECT).format(root=str(ROOT), commands=arguments, end=END)
+    said = run_code(code).stdout
+    assert said.count(END) == len(commands), said
+    return said.split(END)
+
+
+def test_the_tests_of_a_page_are_those_that_name_it():
+    commands = [[*checks(ROOT / page, ["--collect-only"])][-1] for page in OF_A_PAGE]
+    for about, said in zip(OF_A_PAGE.values(), collected(commands), strict=False):
+        found = {*re.findall(r"^tests/test_(\w+)\.py::", said, re.M)}
+        assert found == about | {"bibliography", "source_map"}, said
 
 
 def test_a_message_is_held_to_its_tests():
@@ -78,8 +96,8 @@ def test_a_message_is_what_these_tests_are_about():
     (error,), (trap,) = (checks(anchor, ["--collect-only"]) for anchor in about)
     assert error[:-1] == trap[:-1]
     command = [*error[:-1], f"{error[-1]} or {trap[-1]}"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    found = re.findall(r"^tests/(\w+\.py)::.*\[(.*)\]$", ran.stdout, re.M)
+    said, _ = collected([command])
+    found = re.findall(r"^tests/(\w+\.py)::.*\[(.*)\]$", said, re.M)
     for anchor, where in about.items():
         assert {file for file, its in found if its == anchor} == where
 

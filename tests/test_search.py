@@ -5,8 +5,6 @@ Needs Chromium and, but for the last tests, a built site; skips, and says so, wi
 
 import gzip
 import json
-import subprocess
-import sys
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -14,6 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from built import CHAPTER, DESKTOP, SITE, needs_chromium, needs_site
 from entries import ENTRIES
 from executed import ROOT
+from forks import run_module
 from sites import conf
 
 import search_index
@@ -434,8 +433,8 @@ def small(tmp_path_factory):
         },
     }
     (folder / "conf.py").write_text(conf("also_asked", "search_index", **settings))
-    command = [sys.executable, "-m", "sphinx", "-q", str(folder), str(folder / "html")]
-    subprocess.run(command, check=True)
+    built = run_module("sphinx", "-q", str(folder), str(folder / "html"), folder=folder)
+    assert built.returncode == 0, built.stderr
     return (folder / "html" / "search.html").as_uri()
 
 

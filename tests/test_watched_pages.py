@@ -17,7 +17,7 @@ from sweeps import digest, of, package, untried
 from pages import LIBRARIES, PRELOAD, RUNNER, Page, run_jobs
 from runner import Block, Order
 
-BY_LOT, TOGETHER = 24, 12  # torch is imported once for so many
+BY_LOT, TOGETHER = 12, 12  # torch is imported once for so many
 #: What pages show on purpose: the names of the rules.
 SHOWN = {
     "docs/answers/batches.md": {"mean-of-unequal-batches"},
@@ -165,6 +165,11 @@ LEFT_OUT = {
     "examples/05_mechanics/70_vmap_limits.py",
     "examples/06_own_rules/27_custom_op.py",
 }
+#: Pages that take more than a minute of a processor: ``--every-case`` alone takes them.
+SLOW = {
+    "examples/04_programs/64_ode_adjoint.py",
+    "examples/04_programs/66_optimal_transport.py",
+}
 OPEN = "import pullback as _p; _block = _p.watch(); _seen = _block.__enter__()"
 CLOSE = """
 import json as _json, sys as _sys
@@ -218,7 +223,8 @@ def lot(config):
     if config.getoption("--every-case"):
         taken = sorted(pages)
     else:
-        taken = untried(config.cache, pages, state)[:BY_LOT]
+        quick = {at: page for at, page in pages.items() if page.name not in SLOW}
+        taken = untried(config.cache, quick, state)[:BY_LOT]
     names = [pages[at].name for at in taken]
     return [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
 

@@ -23,7 +23,7 @@ from sphinx.util.tags import Tags
 
 import pages
 from error_pages import page_of, stored
-from pages import ROOT, SKIPPED, Store
+from pages import ROOT, Store
 from pullback._messages import messages
 
 DOCS = ROOT / "docs"
@@ -59,9 +59,7 @@ ALONE = [
 def sources() -> Iterator[Path]:
     """Yield what a page is written in."""
     yield from sorted((ROOT / "examples").glob("*/*.py"))
-    for source in sorted(DOCS.rglob("*.md")):
-        if not SKIPPED & {*source.relative_to(ROOT).parts}:
-            yield source
+    yield from pages.written(ROOT)
 
 
 def chosen(name: str) -> Path | str:

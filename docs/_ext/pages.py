@@ -188,12 +188,20 @@ class Piece(Page):
         return {**super().job(), "files": {}, "may_raise": True}
 
 
+def written(root: Path) -> list[Path]:
+    """Return the Markdown pages that are written by hand; a build writes as many again."""
+    found = []
+    for folder, folders, names in os.walk(root / "docs"):
+        folders[:] = {*folders} - SKIPPED
+        found += [Path(folder, name) for name in names if name.endswith(".md")]
+    return sorted(found)
+
+
 def find(root: Path) -> Iterator[Page]:
     """Yield the pages of the site that are executed, Markdown first."""
-    for source in sorted((root / "docs").rglob("*.md")):
-        name = source.relative_to(root)
-        if not SKIPPED & {*name.parts} and CELL.search(source.read_text(encoding="utf-8")):
-            yield Page(root, name.as_posix())
+    for source in written(root):
+        if CELL.search(source.read_text(encoding="utf-8")):
+            yield Page(root, source.relative_to(root).as_posix())
     examples = root / "examples"
     for source in sorted([*examples.glob("*.py"), *examples.glob("*/*.py")]):
         yield Page(root, source.relative_to(root).as_posix())
