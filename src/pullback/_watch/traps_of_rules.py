@@ -105,10 +105,11 @@ def once(log: Log, now: Moment) -> Found:
     if not (event.makes or event.op == "detach"):
         return
     if running() is None:  # or else it is one that the backward calls
+        name = function_of(now.node).__name__
         yield trap(
             "once-differentiable-in-a-sum",
             event.site,
-            f"backward of {function_of(now.node).__name__} keeps no graph, although create_graph asks "
+            f"backward of {name} keeps no graph, although create_graph asks "
             "for one: its part of the second derivative is left out.",
             "Take @once_differentiable or no_grad away, and write backward of operations "
             "that have derivatives.",
