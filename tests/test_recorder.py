@@ -1,6 +1,7 @@
 """Whatever is watched computes the same bits, and nothing stays behind."""
 
 import functools
+import os
 import subprocess
 import sys
 import threading
@@ -529,3 +530,29 @@ def test_a_block_without_anything_says_nothing():
     with pullback.watch() as seen:
         assert sum(range(100)) == 4950
     assert seen.unseen == ()
+
+
+def test_an_operation_of_a_second_derivative_takes_few_calls():
+    """A step with a second derivative runs hundreds of small operations in backward."""
+    net = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
+    of_package, calls = os.path.dirname(pullback.__file__), 0
+
+    def count(frame, kind, _):
+        nonlocal calls
+        calls += kind == "call" and frame.f_code.co_filename.startswith(of_package)
+
+    def step():
+        t = torch.ones(3, 1, requires_grad=True)
+        y = t**2 * net(t)
+        (first,) = torch.autograd.grad(y.sum(), t, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), t, create_graph=True)
+        second.square().mean().backward()
+
+    with pullback.watch() as seen:
+        step()
+        sys.setprofile(count)
+        step()
+        sys.setprofile(None)
+    assert not seen
+    operations = int(seen.watched.split()[0]) / 2
+    assert calls < 42 * operations

@@ -72,6 +72,66 @@ def test_a_penalty_that_is_a_constant(loss_of):
     assert finding.notes[-1].site.code == "loss_of(net).backward()"
 
 
+def trained(loss_of):
+    """Return what is found where a net is trained by a loss."""
+
+    def program():
+        net = a_net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss_of(net).backward()
+            optimizer.step()
+
+    return found(program)
+
+
+def residual(net, *, then=lambda g: g, **options):
+    x = X.clone().requires_grad_()
+    u = net(x)
+    (slope,) = torch.autograd.grad(u.sum(), x, retain_graph=True, **options)  # asks
+    return (2 * then(slope)[:, :1] + u).square().mean()
+
+
+def test_a_residual_whose_derivative_is_a_constant():
+    (finding,) = trained(residual)
+    assert finding.rule == PENALTY
+    assert finding.site.code.endswith("# asks")
+    assert finding.notes[0].site.code.startswith("return (2 * then(slope)")
+
+
+def of_moved_weights(net):
+    """A loss at weights that a step has moved, without second derivatives."""
+    weights = dict(net.named_parameters())
+    for _ in range(2):
+        fit = torch.func.functional_call(net, weights, (X,)).square().mean()
+        grads = torch.autograd.grad(fit, [*weights.values()])
+        moved = zip(weights.items(), grads, strict=True)
+        weights = {name: w - 0.1 * g for (name, w), g in moved}
+    return torch.func.functional_call(net, weights, (X,)).square().mean()
+
+
+def of_a_code(net):
+    """A code that a net gives, and that a step makes better."""
+    code = net[0](X)
+    here = code.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(net[2](here.tanh()).sum(), here)
+    return net[2](code - 0.1 * slope).square().mean()
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        functools.partial(residual, create_graph=True),
+        functools.partial(residual, then=torch.Tensor.detach),
+        of_moved_weights,
+        of_a_code,
+    ],
+)
+def test_a_gradient_in_a_sum_that_is_meant_so(loss_of):
+    assert trained(loss_of) == []
+
+
 def with_a_graph(net):
     return net(X).mean() + (slope_of(net, X, create_graph=True).norm() - 1) ** 2
 

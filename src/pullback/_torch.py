@@ -459,7 +459,7 @@ def has_numbers(t: Tensor) -> bool:
     Zeros of forward mode have none, and reading them ends the process; there is no
     other way to know them.
     """
-    return t.device.type != "meta" and not torch._is_zerotensor(t)
+    return not (t.is_meta or torch._is_zerotensor(t))
 
 
 def has_open_sizes(t: Tensor) -> bool:

@@ -59,10 +59,9 @@ class Instruction(NamedTuple):
     at: int
 
 
-def calling() -> Instruction | None:
-    """Return the instruction that called the operation at hand."""
-    frame = calling_frame()
-    return Instruction(frame.f_code, frame.f_lasti) if frame is not None else None
+def calling(frame: FrameType) -> Instruction:
+    """Return the instruction at hand of a frame."""
+    return Instruction(frame.f_code, frame.f_lasti)
 
 
 def called_by_engine() -> bool:

@@ -8,7 +8,7 @@ import textwrap
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ from pullback._torch import (
     QuietDispatchMode,
     accumulated_leaf,
     asked_by,
+    calls_engine,
+    function_of,
     has_numbers,
     has_open_sizes,
     nodes_made,
@@ -51,7 +53,6 @@ from pullback._watch.flags import (
 from pullback._watch.frames import (
     Instruction,
     asked_by_package,
-    caller,
     calling,
     calling_frame,
     is_own,
@@ -83,6 +84,8 @@ GRADCHECK = "autograd/gradcheck.py"
 NOTABLE = 5e-4  # seconds of other threads; to start one takes less
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
+SEVERAL = (list, tuple)  # as which an operation takes and gives tensors
+STRIDED = torch.strided
 NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
 NOTHING: frozenset[int] = frozenset()
 Taken = Sequence[tuple[Tensor, int]]  # tensors and their storages
@@ -96,10 +99,11 @@ class Operation(NamedTuple):
     computes: bool  # the numbers of its results, and does not take them as they are
     in_forward: tuple[rules.Rule, ...]
     in_backward: tuple[rules.Rule, ...]
+    in_function: tuple[rules.Rule, ...]  # in the backward of a custom Function
 
 
 #: What takes numbers where no operation is seen.
-READ = Operation(NUMBER, (), True, (), ())
+READ = Operation(NUMBER, (), True, (), (), ())
 
 
 class Recorder(QuietDispatchMode):
@@ -226,20 +230,22 @@ class Recorder(QuietDispatchMode):
     ) -> None:
         log = self._log
         operation = self._known.get(func) or self._operation(func)
-        inputs = list(_tensors(args))
+        inputs = _tensors(args)
         if kwargs:
             inputs += _tensors(kwargs.values())
-        outputs = [out] if isinstance(out, Tensor) else list(_tensors((out,)))
-        if any(type(t) not in PLAIN and has_open_sizes(t) for t in (*inputs, *outputs)):
-            return  # it is traced for all sizes; comparing them would rule some out
+        outputs = [out] if isinstance(out, Tensor) else _tensors((out,))
+        for t in (*inputs, *outputs):
+            if type(t) not in PLAIN and has_open_sizes(t):
+                return  # it is traced for all sizes; comparing them would rule some out
         run = running_backward()
         if run != self._run:
             self._run_changed(run)
-        if self._saves_result(operation, inputs, run):
+        frame = calling_frame()  # once: this runs at every operation
+        if operation.name == "detach" and run == FORWARD and self._saves(inputs[0], frame):
             return
+        own = frame is not None and is_own(frame.f_code)
         new = operation.name == NEW[0] and run == FORWARD
-        frame = calling_frame() if new else None
-        if frame is not None and torch.is_grad_enabled() and is_own(frame.f_code):
+        if new and frame is not None and own and torch.is_grad_enabled():
             for t in taken_as_numbers(frame):
                 if t.requires_grad:
                     self._numbers_read(t, number)
@@ -249,23 +255,26 @@ class Recorder(QuietDispatchMode):
         event.grad, event.number = torch.is_grad_enabled(), number
         if node is not None:
             event.node, event.node_number = node.name(), number_of(node)
-        event.site = self._site(event)
-        event.until = last_line(frame) if frame is not None else 0
-        if event.op == NUMBER and not ((code := caller()) and is_own(code)):
+        event.site = self._site(event, frame)
+        event.until = last_line(frame) if new and frame is not None else 0
+        if event.op == NUMBER and not own:
             event.owner = "torch"  # as LBFGS does, or a print; the program has no number
-        self._tensors_of(event, operation, args, kwargs, inputs, outputs)
+        self._tensors_of(event, operation, args, kwargs, inputs, outputs, frame)
         if number > self._last_number:  # its node has just been made
             self._last_number = number
             event.recorded = True
             log.of_number[number] = event
         log.add(event)
-        if run == FORWARD and (instruction := calling()) is not None:
+        if run == FORWARD and frame is not None:
+            instruction = calling(frame)
             if event.writes and self._last is not None:
                 self._own_number(event, instruction, *self._last)
             self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
         looking = operation.in_forward if run == FORWARD else operation.in_backward
+        if node is not None and function_of(node) is not None:
+            looking = operation.in_function
         if looking:
             self._ask(looking, Moment(event, args, kwargs, inputs, outputs, node))
 
@@ -275,7 +284,7 @@ class Recorder(QuietDispatchMode):
             event = Event(self._log.count, NUMBER, self._line())
             self._log.count += 1
             event.grad, event.number = torch.is_grad_enabled(), number
-            self._tensors_of(event, READ, (t,), {}, [t], [])
+            self._tensors_of(event, READ, (t,), {}, [t], [], None)
             self._log.add(event)
 
     def _list_made(self, t: Tensor) -> None:
@@ -294,18 +303,16 @@ class Recorder(QuietDispatchMode):
         if (before.op, before.number, there) == ("clone", event.number, here):
             self._log.of_number.setdefault(event.number - 1, event)
 
-    def _saves_result(
-        self, operation: Operation, inputs: Sequence[Tensor], run: int
-    ) -> bool:
+    def _saves(self, t: Tensor, frame: FrameType | None) -> bool:
         """Tell whether it is autograd that detaches a result, to save it for backward.
 
         It does so as part of the operation before: in the same instruction of Python.
         """
-        if operation.name != "detach" or run != FORWARD or self._last is None:
+        if self._last is None or frame is None:
             return False
         event, instruction = self._last
-        key = storage_key(inputs[0]) if inputs[0].layout is torch.strided else None
-        return key in (*event.makes, *event.writes) and instruction == calling()
+        key = storage_key(t) if t.layout is STRIDED else None
+        return key in (*event.makes, *event.writes) and instruction == calling(frame)
 
     def _tensors_of(
         self,
@@ -315,13 +322,14 @@ class Recorder(QuietDispatchMode):
         kwargs: dict[str, Any],
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
+        frame: FrameType | None,
     ) -> None:
         reads: list[int] = []
         live: list[int] = []
         leaves: list[tuple[Tensor, int]] = []
         inner: list[tuple[Tensor, int]] = []
         for t in inputs:
-            if t.layout is not torch.strided:
+            if t.layout is not STRIDED:
                 continue
             key = storage_key(t)
             reads.append(key)
@@ -332,14 +340,16 @@ class Recorder(QuietDispatchMode):
         if operation.written:
             for at, name in operation.written:
                 target = args[at] if at < len(args) else kwargs.get(name)
-                targets = list(_tensors((target,)))
+                targets = _tensors((target,))
                 event.writes += keys_of(targets)
                 event.room = max([event.room, *map(_size_of_storage, targets)])
-            if _by_gradcheck():
+            if _by_gradcheck(frame):
                 event.writes = ()  # it moves a number a little, and back
-        made = keys_of(outputs)
-        new = operation.name in NEW
-        event.makes = made if new else tuple([key for key in made if key not in reads])
+        made = tuple([storage_key(t) for t in outputs if t.layout is STRIDED])
+        if not reads or operation.name in NEW:
+            event.makes = made
+        else:
+            event.makes = tuple([key for key in made if key not in reads])
         if event.run == FORWARD and (live or self._log.parted):
             event.sources = self._sources(event, inputs, leaves, inner)
             if self._log.parted or not event.grad or event.op == "detach":
@@ -437,15 +447,20 @@ class Recorder(QuietDispatchMode):
             name,
             written,
             computes,
-            tuple(rule for rule in looking if rule.run != "backward"),
+            tuple(rule for rule in looking if rule.run in ("", "forward")),
+            tuple(rule for rule in looking if rule.run in ("", "backward")),
             tuple(rule for rule in looking if rule.run != "forward"),
         )
         return self._known[func]
 
-    def _site(self, event: Event) -> Site | None:
+    def _site(self, event: Event, frame: FrameType | None) -> Site | None:
         """Return the line of an operation; in backward, that of the one it belongs to."""
-        here = self._line()
         call = self._log.call
+        by_engine = frame is not None and calls_engine(frame.f_code)
+        if by_engine and call is not None and call.run == event.run:
+            here = call.site  # the nearest own line around; most frames are of this kind
+        else:
+            here = self._line(frame)
         if event.node and (here is None or (call is not None and here == call.site)):
             made_for = self._log.made_for(event.node_number)
             return made_for.site if made_for is not None else here
@@ -698,10 +713,9 @@ def _size_of_storage(t: Tensor) -> int:
     return t.untyped_storage().nbytes() // t.element_size()
 
 
-def _by_gradcheck() -> bool:
-    """Tell whether it is gradcheck that runs the operation at hand."""
-    code = caller()
-    return code is not None and part_of_torch(code.co_filename) == GRADCHECK
+def _by_gradcheck(frame: FrameType | None) -> bool:
+    """Tell whether it is gradcheck that runs the operation which a frame has called."""
+    return frame is not None and part_of_torch(frame.f_code.co_filename) == GRADCHECK
 
 
 def _given_to_function(
@@ -723,17 +737,19 @@ def _made_by(t: Tensor, maker: Event) -> bool:
 
 def readable(t: Tensor) -> bool:
     """Tell whether the numbers of a tensor may be looked at."""
-    if type(t) not in PLAIN or t.layout is not torch.strided or not has_numbers(t):
+    if type(t) not in PLAIN or t.layout is not STRIDED or not has_numbers(t):
         return False
     return not (t.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
+def _tensors(values: Any) -> list[Tensor]:
+    found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            found.append(value)
+        elif isinstance(value, SEVERAL):
+            found += _tensors(value)
+    return found
 
 
 def _is_part(root: torch.nn.Module, module: torch.nn.Module) -> bool:

@@ -25,7 +25,8 @@ class Rule(NamedTuple):
         strict: Whether it is about what correct programs do on purpose, and looks only
             when asked for.
         ops: The operations after which it looks; none: after all.
-        run: Of these, ``"forward"`` or ``"backward"`` alone; nothing: both.
+        run: Of these, ``"forward"``, ``"backward"`` or, in the backward of a custom
+            Function, ``"function"`` alone; nothing: all.
     """
 
     name: str

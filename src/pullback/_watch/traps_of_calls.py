@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pullback._graph import nodes_from
 from pullback._torch import accumulated_leaf, number_of
 from pullback._watch.findings import Note, Site
 from pullback._watch.log import (
@@ -30,6 +31,7 @@ from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_don
 SUM = 2  # of the reductions of losses
 SHARING = 2  # gradients in one memory
 FOLLOWED = 1_000  # operations on the way back
+DEEP = 4  # operations between a gradient and the sum that takes it
 
 
 @at_begin("extra-gradients-dropped")
@@ -363,17 +365,20 @@ class Constants(Memory):
 
     Attributes:
         taken: The backward passes that gave gradients without a graph of what depends on
-            parameters, and when they began.
+            parameters, when they began, and the storages that they differentiated by.
         added: The operation that added each, by its index, and the line of the gradient.
+        mixed: The same where it was added to a tensor of more than a number.
     """
 
-    taken: dict[int, int] = field(default_factory=dict)
+    taken: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     added: dict[int, Site | None] = field(default_factory=dict)
+    mixed: dict[int, Site | None] = field(default_factory=dict)
 
     def forget(self, before: int) -> None:
         """Drop what was added before the operations that are kept."""
-        self.taken = {run: begun for run, begun in self.taken.items() if begun >= before}
+        self.taken = {run: of for run, of in self.taken.items() if of[0] >= before}
         self.added = {at: site for at, site in self.added.items() if at >= before}
+        self.mixed = {at: site for at, site in self.mixed.items() if at >= before}
 
 
 @at_begin("penalty-without-a-graph")
@@ -382,10 +387,13 @@ def without_graph(log: Log, call: Call) -> Found:
     if call.accumulates or call.create_graph:
         return ()
     for event in _made_from(log, call.keys):
+        if not event.grad and event.function is None:
+            continue  # such as the copy of a parameter for a teacher
         for key in event.sources.leaves if event.sources is not None else ():
             leaf = log.leaves.get(key)
             if leaf is not None and type(leaf.tensor()) is torch.nn.Parameter:
-                log.memory(Constants).taken[call.run] = call.begun
+                taken = call.begun, keys_of(call.inputs)
+                log.memory(Constants).taken[call.run] = taken
                 return ()
     return ()
 
@@ -394,10 +402,13 @@ def without_graph(log: Log, call: Call) -> Found:
 def keep_constants(log: Log, now: Moment) -> Found:
     """Keep which sums take a number that comes from a gradient without a graph."""
     event, constants = now.event, log.memory(Constants)
-    if event.shape or event.run != FORWARD or not event.grad or not constants.taken:
+    if event.run != FORWARD or not event.grad or not constants.taken:
         return ()
     fixed = [t for t in now.inputs if not t.requires_grad]
     if len(fixed) == 1 and len(now.inputs) > 1:
+        if event.shape:
+            _keep_mixed(log, constants, event, keys_of(fixed))
+            return ()
         for made in _made_from(log, keys_of(fixed)):
             if made.run in constants.taken:
                 call = log.of_run.get(made.run)
@@ -405,6 +416,31 @@ def keep_constants(log: Log, now: Moment) -> Found:
             if made.run != FORWARD or made.live or not made.grad:
                 break  # a graph was cut there, or none was wanted
     return ()
+
+
+def _keep_mixed(
+    log: Log, constants: Constants, event: Event, keys: tuple[int, ...]
+) -> None:
+    """Keep a gradient without a graph that is added to another tensor than its own input.
+
+    A step along the gradient, ``x - rate * g``, is meant as it is, and so is what the
+    program has detached.
+    """
+    runs, known = set[int](), set[int]()
+    for _ in range(DEEP):
+        known.update(keys)
+        makers = [log.makers[key] for key in keys if key in log.makers]
+        runs.update(made.run for made in makers if made.run in constants.taken)
+        onward = [m for m in makers if m.run == FORWARD and m.grad and not m.live]
+        keys = tuple([key for made in onward for key in made.reads])
+    by = {key for run in runs for key in constants.taken[run][1]}
+    if not runs or not by.isdisjoint(event.live):
+        return
+    last = itertools.islice(reversed(log.events), FOLLOWED)
+    detached = (e.reads for e in last if e.op == "detach" and e.run == FORWARD)
+    if not any(not known.isdisjoint(keys) for keys in detached):
+        call = log.of_run.get(max(runs))
+        constants.mixed[event.index] = call.site if call is not None else None
 
 
 def _made_from(log: Log, keys: tuple[int, ...]) -> Iterator[Event]:
@@ -425,6 +461,28 @@ def _made_from(log: Log, keys: tuple[int, ...]) -> Iterator[Event]:
 
 #: Nodes of what is linear: a constant that they add or pass on has no derivative.
 LINEAR = ("Add", "Sub", "Neg", "Mul", "Div", "Mean", "Sum", "View", "Squeeze", "ToCopy")
+
+
+@at_begin("penalty-without-a-graph")
+def mixed_constants(log: Log, call: Call) -> Found:
+    """A loss of a residual that takes a derivative without a graph."""
+    mixed = log.memory(Constants).mixed if call.accumulates else None
+    if not mixed:
+        return
+    roots = [r.grad_fn for r in call.roots if isinstance(r, Tensor)]
+    for node in nodes_from([node for node in roots if node is not None]):
+        event = log.made_for(number_of(node))
+        if event is not None and event.index in mixed:
+            yield trap(
+                "penalty-without-a-graph",
+                mixed.pop(event.index),
+                "This gradient has no graph. It is added to what the loss is computed "
+                "from, and the loss does not train the parameters through it.",
+                "Pass create_graph=True to torch.autograd.grad. Where it is meant as a "
+                "constant, write so: gradient.detach().",
+                Note("added", event.site, "to what has a graph"),
+                Note("backward", call.site, "starts from it"),
+            )
 
 
 @at_begin("penalty-without-a-graph")

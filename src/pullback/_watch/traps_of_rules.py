@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -33,12 +34,12 @@ from pullback._watch.rules import Found, after, at_begin, at_end, trap
 # --- custom Functions -----------------------------------------------------------------
 
 
-@after("broadcast-gradient-summed", "sum")
+@after("broadcast-gradient-summed", "sum", run="function")
 def summed(log: Log, now: Moment) -> Found:
     """A backward that returns more than the input has, which the engine adds up."""
-    function = function_of(now.node) if now.node is not None else None
-    if function is None or not called_by_engine():
+    if not called_by_engine():
         return
+    function = function_of(now.node)
     returned = tuple(now.inputs[0].shape)
     if returned not in shapes_received(now.node):
         size = math.prod(now.event.shape)  # it may be summed with dimensions of size 1
@@ -54,14 +55,14 @@ def summed(log: Log, now: Moment) -> Found:
         )
 
 
-@after("saved-intermediate", run="backward")
+@after("saved-intermediate", run="function")
 def saved_intermediate(log: Log, now: Moment) -> Found:
     """A backward that is differentiated, and uses what forward computed without a graph."""
-    if now.node is None or not now.event.grad or not (log.call and log.call.create_graph):
+    if not now.event.grad or not (log.call and log.call.create_graph):
+        return
+    if now.event.op == "detach":  # which unpacks a saved output
         return
     function = function_of(now.node)
-    if function is None or now.event.op == "detach":  # which unpacks a saved output
-        return
     for t in now.inputs:
         maker = log.makers.get(storage_key(t)) if not t.requires_grad else None
         if maker is None or not t.is_floating_point() or maker.run != FORWARD:
@@ -91,7 +92,7 @@ def _from_live(log: Log, event: Event) -> bool:
     return False
 
 
-@after("once-differentiable-in-a-sum", run="backward")
+@after("once-differentiable-in-a-sum", run="function")
 def once(log: Log, now: Moment) -> Found:
     """A backward without a graph of its own, where one was asked for.
 
@@ -99,16 +100,16 @@ def once(log: Log, now: Moment) -> Found:
     counts: torch makes one of what a Function in the backward returns as it was given.
     """
     event = now.event
-    if now.node is None or event.grad or not event.live or not log.call:
+    if event.grad or not event.live or not (log.call and log.call.create_graph):
         return
     if not (event.makes or event.op == "detach"):
         return
-    function = function_of(now.node) if log.call.create_graph else None
-    if function is not None and running() is None:  # as one that it calls
+    if running() is None:  # or else it is one that the backward calls
+        name = function_of(now.node).__name__
         yield trap(
             "once-differentiable-in-a-sum",
             event.site,
-            f"backward of {function.__name__} keeps no graph, although create_graph asks "
+            f"backward of {name} keeps no graph, although create_graph asks "
             "for one: its part of the second derivative is left out.",
             "Take @once_differentiable or no_grad away, and write backward of operations "
             "that have derivatives.",
@@ -179,11 +180,16 @@ HARDLY_READ = {
 
 
 @after("data-hides-changes", run="backward")
+def hidden_edits(log: Log, now: Moment) -> Found:
+    """What backward reads with other numbers than forward, and nobody noticed."""
+    if log.detached.keys().isdisjoint(now.event.live):
+        return ()  # as nearly always
+    return chain(hidden_edit(log, now), hidden_edit_of_result(log, now))
+
+
 def hidden_edit(log: Log, now: Moment) -> Found:
-    """A leaf that backward reads with other numbers than forward, and nobody noticed."""
+    """Yield a leaf that was written to."""
     event, detached = now.event, log.detached
-    if event.run == FORWARD or not event.live or not detached:
-        return
     for t in now.inputs:
         key = storage_key(t) if t.requires_grad and t.layout is torch.strided else 0
         alias, leaf = detached.get(key), log.leaf_of.get(key)
@@ -212,11 +218,10 @@ def hidden_edit(log: Log, now: Moment) -> Found:
             )
 
 
-@after("data-hides-changes", run="backward")
 def hidden_edit_of_result(log: Log, now: Moment) -> Found:
-    """The same of a result: a write that its version does not count, and other numbers."""
+    """Yield a result that was written to: its version does not count it."""
     event, detached = now.event, log.detached
-    if event.run == FORWARD or not event.live or not detached or not _reads(event):
+    if not _reads(event):
         return
     made_for = log.made_for(event.node_number)
     for t in now.inputs if made_for is not None else ():
