@@ -95,7 +95,7 @@ SHOWN = {
     "docs/play.md": {"clamp-outside"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
-    "examples/02_jacobians/50_once_more.py": {"penalty-without-a-graph"},
+    "examples/02_jacobians/52_slopes_in_the_loss.py": {"penalty-without-a-graph"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/06_weighting_pixels.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite", "probabilities-for-scores"},

@@ -4,10 +4,9 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-A friend wants to know which of her two stoves she should turn up. She has a table with the
-right rates, multiplies it by the right prices, and turns up the wrong stove. Her rows are
-what should be columns. She has two stoves and two outputs, so the shape is the same either
-way, and no error tells her. On this page you learn to notice such a mistake.
+A friend has two stoves, and wants to know which one to turn up. She has a table with the
+right rates, and multiplies it by the right prices. The shapes fit, no error comes, and she
+turns up the second stove. Would you? To answer, you have to be able to read her table.
 
 Such a table of rates is called a :term:`Jacobian`. It has a row for each output and a
 column for each input. Each entry says how fast that output changes when only that input
@@ -117,8 +116,8 @@ v @ copied
 #       fuel itself: Here the squares are taken away from 10. Fuel rises at the rate of
 #          twice the setting.
 #
-#    Check her advice with what you know about heat and fuel. At which rate does each stove
-#    really earn?
+#    Would you turn up the second one? Take what you know about heat and fuel. At which rate
+#    does each stove earn?
 
 two_stoves = torch.tensor([2.0, 4.0])
 square = torch.autograd.functional.jacobian(house, two_stoves)
@@ -127,12 +126,19 @@ v @ square
 # %%
 # The first stove burns fuel at a rate of 4 and earns :math:`10-4=6`. The second burns at a
 # rate of 8 and earns only 2. So the first stove is the one to turn, and the advice is
-# wrong. And yet her table has the right numbers. But it has a row for each *stove*, and
-# heat and fuel are the columns. Many books write it that way. It is our table flipped along
-# its diagonal, which is called the *transpose*, in code ``J.T``.
+# wrong. And yet her table has the right numbers. Here it is with their meaning, and with
+# the prices that ``v @`` has put beside its rows:
 #
-# The prices in ``v`` belong to heat and fuel, and ``v @`` multiplies the *rows* of what
-# follows it. So the price of heat has met the row of the first stove. In her table the
+# ========  =======  ====  ====
+# price     row      heat  fuel
+# ========  =======  ====  ====
+# 10        stove 1  1     4
+# −1        stove 2  1     8
+# ========  =======  ====  ====
+#
+# It has a row for each *stove*, and heat and fuel are the columns. Many books write it that
+# way. It is our table flipped along its diagonal, which is called the *transpose*, in code
+# ``J.T``. So the 10, which is the price of heat, has met the first stove. In her table the
 # prices have to meet the numbers *within* a row. Her first row, ``[1, 4]``, is what the
 # first stove does to heat and fuel, and with the prices it gives
 # :math:`1\cdot10+4\cdot(-1)=6`. The second gives :math:`1\cdot10+8\cdot(-1)=2`. With ``v``
@@ -142,9 +148,10 @@ print("hers, with v on the right:", copied @ v)
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But a test tells you. It is the small turn
-# from above, used the other way round: nudge *one* input, here the second stove, and divide
-# the changes by the size of the nudge:
+# For a *square* table like hers it does not. But a test tells you. Above, a
+# column told us what a small turn does. Now the small turn tells us what the column has to
+# be: nudge *one* input, here the second stove, and divide the changes by the size of the
+# nudge:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 (house(nudged) - house(two_stoves)) / small

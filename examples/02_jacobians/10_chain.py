@@ -57,8 +57,7 @@ print(J_house)
 #       row of the fuel: This is the row of the fuel, added up, as if the dial moved all
 #          three stoves as fast as itself.
 #
-#    Read the two tables. How fast does the second dial move these two stoves, and how fast
-#    does the fuel react to each of them? At which rate does the second dial move the fuel?
+#    Read the two tables. At which rate does the second dial move the fuel?
 
 through = J_house[1] * J_thermostat[:, 1]  # row of the fuel, column of the second dial
 print("through each stove:", through)
@@ -154,9 +153,7 @@ J_thermostat @ J_house
 #       product: Here the two rates are multiplied. They are added, because the dial does
 #          both at once.
 #
-#    The stoves earn at rates of 8, 6 and 4. The first dial moves the first stove and the
-#    second stove, each at the same speed as the dial. At which rate does the first dial
-#    earn?
+#    The stoves earn at rates of 8, 6 and 4. At which rate does the first dial earn?
 
 v = torch.tensor([10.0, -1.0])
 v_stoves = v @ J_house
@@ -165,8 +162,9 @@ print(v_stoves)
 print(v_dials)
 
 # %%
-# The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns
-# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`.
+# The first dial moves the first stove and the second, each as fast as itself. So it earns
+# at a rate of :math:`8+6=14`. The second moves one stove that earns 6 and, three times as
+# fast, one that earns 4, and so gets :math:`6+3\cdot4=18`.
 # ``backward`` does both steps in one call, and needs no table:
 
 t.requires_grad_()
@@ -177,10 +175,15 @@ t.grad
 
 # %%
 # A network of many layers is a longer chain of the same kind. A ``Linear`` layer multiplies
-# its inputs by its ``weight`` and adds a bias, so its table is its ``weight``. For two of
-# them, one after the other, the product is ``W2 @ W1``. ``backward`` starts with ``v`` on
-# the left and walks back, one step after the other. Each step takes the prices of its
-# outputs and turns them into prices of its inputs.
+# its inputs by its ``weight`` and adds a bias, so its table is its ``weight``:
+
+layer = torch.nn.Linear(3, 2)
+torch.equal(jacobian(layer, x.detach()), layer.weight)
+
+# %%
+# For two of them, one after the other, the product is ``W2 @ W1``. ``backward`` starts with
+# ``v`` on the left and walks back, one step after the other. Each step takes the prices of
+# its outputs and turns them into prices of its inputs.
 #
 # Why start on the left?
 # ----------------------

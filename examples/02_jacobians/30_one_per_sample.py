@@ -10,8 +10,8 @@ houses have a thousand tables with two rows each, for heat and fuel. If one pull
 row, that makes 2000 pulls. How few would do?
 
 We begin with four houses, get their tables with one call, and look at the Jacobian of the
-whole street, which is nearly all zeros. At the end a network predicts the fuel of a house
-right to a tenth of a unit. Is its table right, too?
+whole street, which is nearly all zeros. At the end a network takes the place of the house,
+and we ask for its tables in the same way.
 """
 
 # %%

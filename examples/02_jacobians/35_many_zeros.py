@@ -116,16 +116,12 @@ for c in range(3):
     print(f"rooms {c} and {c + 3}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# Now the numbers have to go back to their places in the table. **The column tells which
-# push, and the row tells the place in it.** Take row 5 and column 5, counted from 0. Column
-# 5 was in the push of rooms 2 and 5, and at place 5 of this push stands −12. It is minus
-# twice the temperature of room 5. Where a place of the table is not filled, as in row 3 and
-# column 5, we leave the 0. The function does this for a corridor of any length. (To show
-# the places, it makes a whole table with its zeros. For a million rooms that would be too
-# large, and the end of the page leaves the zeros out.)
+# Now the numbers have to go back to their places in the table. How do we find the one that
+# belongs in a given row and column?
 #
 # .. predict::
 #    :label: number for this place
+#    :code:
 #    :for: a number
 #    :wrong: third place: This is in the same push, at place 3, and so it belongs in row 3.;
 #       the room itself: This is row 4 and column 4, which was in the push of rooms 1
@@ -133,7 +129,8 @@ for c in range(3):
 #       right neighbor: This is row 4 and column 5. Room 3 is the left neighbor of room 4.;
 #       not filled: Row 4 is filled in the columns 3, 4 and 5.
 #
-#    Find it in the three pushes above: which number belongs in row 4 and column 3?
+#    Do not look at the table, only at the three pushes. Which number belongs in row 4 and
+#    column 3, counted from 0?
 
 
 def from_pushes(T):
@@ -155,7 +152,13 @@ print("all places right:", torch.equal(table, J))
 
 # %%
 # Column 3 was in the push of rooms 0 and 3. At place 4 of this push stands the 1 by which
-# room 4 gains from its left neighbor.
+# room 4 gains from its left neighbor. **The column tells which push, and the row tells the
+# place in it.** Where a place of the table is not filled, as in row 3 and column 5, we
+# leave the 0.
+#
+# ``from_pushes`` does this for a corridor of any length. To show the places, it makes a
+# whole table with its zeros. For a million rooms that would be too large, and the end of
+# the page leaves the zeros out.
 #
 # Where the corridor settles
 # --------------------------

@@ -73,16 +73,18 @@ Y.shape
 #          the first.;
 #       mean: This is the mean of the three samples. They are added up.
 #
-#    Take the last weight, ``W[1, 1]``. It connects the second input of a sample with its
-#    second output. So the second column of ``X`` has the rates at which this weight moves
-#    the second outputs, and the second column of ``V`` has their prices. What is the
-#    gradient of this weight, over all three samples?
+#    Here are the three again: ``X`` is ``[[1, 2], [0, 1], [3, 1]]``, ``W`` is
+#    ``[[1, 0], [2, 1]]``, and ``V`` is ``[[1, 1], [0, 4], [2, 0]]``. Take the last weight,
+#    ``W[1, 1]``. Which of these numbers does its gradient need, and what is it?
 
 Y.backward(V)
 W.grad
 
 # %%
-# It is 6. In each sample we multiply the rate by the price:
+# It is 6. The last weight connects the second input of a sample with its second output. So
+# the second column of ``X`` has the rates at which this weight moves the second outputs,
+# and the second column of ``V`` has their prices. In each sample we multiply the rate by
+# the price:
 #
 # ======  ====================  =======================  ============
 # sample  rate: second input    price of second output   rate · price

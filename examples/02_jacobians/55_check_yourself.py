@@ -537,7 +537,7 @@ torch.equal(point.grad, slope)
 #
 #    ``create_graph=True`` is missing in the call of ``autograd.grad``. Without it the
 #    slope is a plain tensor, and the penalty a constant. With it the gradient is
-#    :math:`3x^2+36x^3` for each entry, which is ``[39, 300]``. (:ref:`once-more`)
+#    :math:`3x^2+36x^3` for each entry, which is ``[39, 300]``. (:ref:`slopes-in-the-loss`)
 
 loss = (point**3).sum()
 (steep,) = torch.autograd.grad(loss, point, create_graph=True)
