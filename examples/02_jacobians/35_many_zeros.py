@@ -166,7 +166,7 @@ print("all places right:", torch.equal(table, J))
 # Now to a thousand rooms. The corridor rests where the warming of every room is zero. So
 # our target is a warming of zero, and what is missing is zero minus the warming that we
 # have. Newton's method solves ``table @ step = missing``, takes the step, and repeats
-# (:ref:`hitting-targets`). The table is square here, and ``solve`` finds the step without
+# (:ref:`aiming-again`). The table is square here, and ``solve`` finds the step without
 # ``pinv``. We start with all rooms at 5, and each table comes from three pushes.
 #
 # .. predict::

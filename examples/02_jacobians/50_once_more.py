@@ -178,7 +178,7 @@ print("stop:", -rate / curvature)
 #
 # the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
 # the curvature positive, we save until the rate has come up to zero, after
-# ``-rate / curvature``. This is Newton's method again (:ref:`hitting-targets`): the target
+# ``-rate / curvature``. This is Newton's method again (:ref:`aiming-again`): the target
 # is a rate of 0, what is missing is ``-rate``, and the table has a single entry, the
 # curvature. Along this plan the fuel happens to be a parabola, and one step
 # hits its lowest point exactly.
