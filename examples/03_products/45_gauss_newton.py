@@ -170,7 +170,8 @@ assert gap > 0.1
 # Where next
 # ----------
 #
-# :ref:`full-hessian` computes the whole Hessian, with both terms.
+# :ref:`gauss-newton-product` has the product for a module, with a dict of parameters and
+# cross-entropy. :ref:`full-hessian` computes the whole Hessian, with both terms.
 # :ref:`jacobian-per-sample` gives a Jacobian for each sample, and :ref:`external-loss` is
 # about fitting with SciPy.
 #
