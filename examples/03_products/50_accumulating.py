@@ -52,10 +52,11 @@ print(x.grad)
 # ``first.backward()`` also adds to every other leaf that it reaches. For :math:`ax^4`,
 # :math:`\partial y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an
 # optimizer would use it. With ``inputs=[x]``, nothing is added to ``a.grad``. The first
-# line of the output is with ``inputs=[x]``, and the second is without it. (If you *want*
-# this mixed derivative, take the first one by ``grad``, as here. A call of
+# line of the output is with ``inputs=[x]``, and the second is without it.
+#
+# If you *want* this mixed derivative, take the first one by ``grad``, as here.
 # ``y.backward(create_graph=True)`` leaves :math:`\partial y/\partial a` in ``a.grad``, to
-# which the mixed derivative is added, see :ref:`mixed-derivative-by-backward`.)
+# which the mixed derivative is added (:ref:`mixed-derivative-by-backward`).
 
 a = torch.tensor(3.0, requires_grad=True)
 x.grad = None
