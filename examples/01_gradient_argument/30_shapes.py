@@ -405,7 +405,7 @@ assert not accepts(lambda x: layer(x[:2]))
 assert accepts(torch.sum, one)
 assert not accepts(torch.sum, one[None])
 assert not accepts(torch.square, prices)
-assert not accepts(torch.square, prices[:, None])
+column_taken = accepts(torch.square, prices[:, None])
 assert accepts(torch.square, torch.zeros_like(fuel))
 assert (fuel * prices[:, None]).shape == fuel.shape
 by_day = lambda x: x.sum(dim=1)
@@ -434,6 +434,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "Only the one without a v": bare and not with_one,
     "Only the one with a v": with_one and not bare,
     "Neither": not (bare or with_one),
+    "It repeats the column for each stove": column_taken,
+    "It uses the prices for the first stove alone": column_taken,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -10,8 +10,7 @@ price for each. In a training loop nobody sets any prices, and yet some ``v`` ar
 the network in every step. Where does it come from? It is the gradient of the loss with
 respect to the predictions. Once you have seen this, you can do something that looks
 impossible: train through a renderer, a simulation or another person's computer, into which
-PyTorch cannot look at all. You only need somebody there who tells you how fast the result
-changes with each number that goes in.
+PyTorch cannot look at all.
 """
 
 # %%

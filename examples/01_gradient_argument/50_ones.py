@@ -6,9 +6,9 @@ Ones: the slope at many points in one call
 
 You want to draw the derivative of a curve, and so you need it at a hundred points. A loop
 with a hundred calls of ``backward`` would be slow. One call,
-``y.backward(torch.ones_like(y))``, gives all hundred derivatives at once. The same line
-gives you what each sample of a batch does to its own output. But for other functions it
-returns something else, and no error says so. How can you tell?
+``y.backward(torch.ones_like(y))``, gives all hundred derivatives at once. For a batch of
+samples, the same line often gives each sample the gradient of its own output. But for other
+functions it returns something else, and no error says so. How can you tell?
 """
 
 # %%

@@ -230,7 +230,7 @@ print("dog:", answers[1])
 
 # %%
 # Three scores in a column come from three pictures, so the three ones add nothing up. Two
-# scores in a row come from one picture, and ones for both would add their gradients. So two
+# scores in a row come from one picture, and a 1 for both would add their gradients. So two
 # calls were enough for six gradients. As long as no picture has an influence on the scores
 # of another, you need one call for each class, however many pictures there are.
 #
@@ -340,6 +340,16 @@ except RuntimeError as error:
     refused = str(error)
 assert "second time" in refused
 
+picture.grad, refused = None, ""
+scores = network(picture)
+scores.backward(torch.eye(2)[0])
+try:
+    scores.backward(torch.eye(2)[1])
+except RuntimeError as error:
+    refused = str(error)
+assert "second time" in refused
+left = picture.grad
+
 for image, label, gradient in zip(images.detach(), labels, together, strict=True):
     image.requires_grad_()
     (alone,) = torch.autograd.grad(classifier(image)[label], image)
@@ -349,6 +359,8 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "cat alone": torch.eye(2)[0],
     "both together": torch.eye(2).sum(0),
     "dog rather": torch.eye(2)[1] - torch.eye(2)[0],
+    "The row of the dog alone": torch.equal(left, table[1]),
+    "The sum of the two rows": torch.equal(left, table.sum(0)),
     "first row": table[0],
     "second row": table[1],
     "rows apart": table,

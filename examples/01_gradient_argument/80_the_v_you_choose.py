@@ -191,8 +191,9 @@ v
 v
 
 # %%
-# Here each of them counts only a sixth, so the loss and every gradient are 5/6 of what
-# they should be. If it were 5/6 for every image, the learning rate could make up for it.
+# Here each of them counts only a sixth, so the loss is 2.67 instead of 3.2, and every
+# gradient is 5/6 of what it should be. If it were 5/6 for every image, the learning rate
+# could make up for it.
 # But the next image has another number of measured pixels, and so another factor. An image
 # with few measured pixels hardly counts.
 #

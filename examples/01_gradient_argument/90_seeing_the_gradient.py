@@ -172,8 +172,8 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # How far?
 # --------
 #
-# So the gradient makes a promise. A step along the arrow should gain its own length times
-# this rate. At our point the rate is about 1.5.
+# So the gradient makes a promise: a step along the arrow should gain the length of the step
+# times the length of the arrow, which is about 1.5 at our point.
 #
 # .. predict::
 #    :expects: choice

@@ -160,11 +160,13 @@ for attempt in (
 # -----------------
 #
 # A batch of two sentences has been filled up to four words each. ``losses`` has the shape
-# ``(2, 4)``, and ``mask`` is 1 for the five real words and 0 for the padding. An author
-# calls ``(losses * mask).mean().backward()``. Which ``v`` arrives at ``losses``? Is it the
-# mean over the words? A colleague proposes
-# ``((losses * mask).sum(1) / mask.sum(1)).mean()``, the mean of the two sentences' means.
-# Does a word of the short sentence count as much there as one of the long sentence?
+# ``(2, 4)``, and ``mask`` is 1 for the real words, three in the first sentence and two in
+# the second, and 0 for the padding. An author calls ``(losses * mask).mean().backward()``.
+# Which ``v`` arrives at ``losses``? Is it the mean over the words?
+#
+# A colleague proposes ``((losses * mask).sum(1) / mask.sum(1)).mean()``, the mean of the
+# two sentences' means. Does a word of the short sentence count as much there as one of the
+# long sentence?
 #
 # .. dropdown:: Answer
 #

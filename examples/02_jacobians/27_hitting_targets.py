@@ -72,10 +72,9 @@ print("table says:", J @ downhill)
 #
 # So let us try a step that is made of the two rows, ``a`` times the row of the heat plus
 # ``b`` times the row of the fuel. Then we have two numbers to choose and two targets to
-# hit, so we can hope to hit both. A part of the step that changes neither heat nor fuel
-# would only make it longer, and what is left without it is made of the rows, as we shall
-# see below. For each row by itself, the table says what a step along it does to heat and
-# fuel:
+# hit, so we can hope to hit both. Why the rows, and nothing else? We try it first, and find
+# the reason below. For each row by itself, the table says what a step along it does to heat
+# and fuel:
 #
 # ==========================  ===================  =====================
 # the step                    heat changes by      fuel changes by

@@ -8,7 +8,7 @@ A robot is to bring its hand to a cup. A program knows how each joint moves the 
 angles that should bring it there, and the hand ends a little beside the cup. Nothing is
 broken: the :term:`Jacobian`, the table of rates, is right at one place only, and the joints
 have left it. What now? Look where you are, and aim again. On this page you see how fast
-that arrives, and a case in which it never does, without an error.
+that arrives, and you find out whether it always does.
 """
 
 # %%
