@@ -436,6 +436,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "Neither": not (bare or with_one),
     "It repeats the column for each stove": column_taken,
     "It uses the prices for the first stove alone": column_taken,
+    "It refuses the column": not column_taken,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -361,6 +361,7 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "dog rather": torch.eye(2)[1] - torch.eye(2)[0],
     "The row of the dog alone": torch.equal(left, table[1]),
     "The sum of the two rows": torch.equal(left, table.sum(0)),
+    "An error": bool(refused),
     "first row": table[0],
     "second row": table[1],
     "rows apart": table,
