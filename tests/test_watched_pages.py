@@ -167,6 +167,8 @@ LEFT_OUT = {
 }
 #: Pages that take more than a minute of a processor: ``--every-case`` alone takes them.
 SLOW = {
+    "examples/04_programs/40_forces.py",
+    "examples/04_programs/45_pinn.py",
     "examples/04_programs/64_ode_adjoint.py",
     "examples/04_programs/66_optimal_transport.py",
 }

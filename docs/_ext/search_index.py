@@ -76,6 +76,7 @@ SILENT = (
     addnodes.download_reference,
     also_asked,
 )
+SEE = "See also:"
 LABEL = "\N{START OF TEXT}{}\N{END OF TEXT}"  # in a note, where a title will stand
 converter = LatexToMathML()
 BETWEEN = {
@@ -505,6 +506,7 @@ def prose_of(entry: nodes.Element) -> str:
             prose.append(node.astext())
         elif (
             isinstance(node, SILENT)
+            or names_neighbours(node)
             or (isinstance(node, ENTRIES) and heading(node)[0])
             or "sphx-glr-download-link-note" in node["classes"]
         ):
@@ -526,6 +528,16 @@ def prose_of(entry: nodes.Element) -> str:
                 prose.append(" ")
             pending.extend(reversed(node.children))
     return " ".join("".join(prose).split())
+
+
+def names_neighbours(node: Any) -> bool:
+    """Tell a "See also" and its list: the words are those of other entries."""
+    if isinstance(node, nodes.bullet_list):
+        node = node.previous_sibling()
+        if node is None or node.astext() != SEE:
+            return False
+    paragraph = isinstance(node, nodes.paragraph)
+    return paragraph and node.astext().startswith(SEE) and isinstance(node[0], nodes.strong)
 
 
 def plain(tex: str) -> str:

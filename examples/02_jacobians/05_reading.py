@@ -124,24 +124,23 @@ square = torch.autograd.functional.jacobian(house, two_stoves)
 v @ square
 
 # %%
-# The first stove burns fuel at a rate of 4 and earns :math:`10-4=6`. The second burns at a
+# The first stove burns fuel at a rate of 4 and earns 10 − 4 = 6. The second burns at a
 # rate of 8 and earns only 2. So the first stove is the one to turn, and the advice is
 # wrong. And yet her table has the right numbers. Here it is with their meaning, and with
 # the prices that ``v @`` has put beside its rows:
 #
-# ========  =======  ====  ====
-# price     row      heat  fuel
-# ========  =======  ====  ====
-# 10        stove 1  1     4
-# −1        stove 2  1     8
-# ========  =======  ====  ====
+# .. code-block:: text
+#
+#    price           heat  fuel
+#     10    stove 1     1     4
+#     −1    stove 2     1     8
 #
 # It has a row for each *stove*, and heat and fuel are the columns. Many books write it that
 # way. It is our table flipped along its diagonal, which is called the *transpose*, in code
 # ``J.T``. So the 10, which is the price of heat, has met the first stove. In her table the
 # prices have to meet the numbers *within* a row. Her first row, ``[1, 4]``, is what the
 # first stove does to heat and fuel, and with the prices it gives
-# :math:`1\cdot10+4\cdot(-1)=6`. The second gives :math:`1\cdot10+8\cdot(-1)=2`. With ``v``
+# 1 · 10 + 4 · (−1) = 6. The second gives 1 · 10 + 8 · (−1) = 2. With ``v``
 # on the *right* of a table, ``@`` does this for each of its rows:
 
 print("hers, with v on the right:", copied @ v)
@@ -219,9 +218,9 @@ J_lever = torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 J_lever
 
 # %%
-# The heat is :math:`t+2t+3t=6t`, which rises at a rate of 6. The fuel is
-# :math:`t^2+4t^2+9t^2=14t^2`, which rises at a rate of :math:`28t`, and this is 28 at
-# ``t = 1``. At her prices this earns :math:`10\cdot6-28=32`, so it pays to push the lever
+# The heat is t + 2t + 3t = 6t, which rises at a rate of 6. The fuel is
+# t² + 4t² + 9t² = 14t², which rises at a rate of 28t, and this is 28 at
+# ``t = 1``. At her prices this earns 10 · 6 − 28 = 32, so it pays to push the lever
 # further.
 #
 # There is one input, and so the table has one column. If she writes it her way, it has one
@@ -279,7 +278,7 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]), **
 # .. dropdown:: Answer
 #
 #    A stove is an input, so a column is added. Heat rises with the new stove at a rate of
-#    1, and fuel at a rate of :math:`2\cdot4`. The other columns stay as they are, because
+#    1, and fuel at a rate of 2 · 4. The other columns stay as they are, because
 #    no rate of one stove depends on the setting of another.
 
 four_stoves = torch.tensor([1.0, 2.0, 3.0, 4.0])

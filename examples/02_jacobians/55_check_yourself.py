@@ -196,7 +196,7 @@ print("errors:", pushed)
 #    The push says what happens if both lengths are too long. In the difference the errors
 #    then nearly cancel. But as often as not, one is too long and the other too short. It is
 #    the *squares* that add up, and for this you need each entry by itself. The rows are
-#    ``[1, -1]`` and ``[1, 1]``, and both give the root of :math:`0.09+0.16`, which is 0.5.
+#    ``[1, -1]`` and ``[1, 1]``, and both give the root of 0.09 + 0.16, which is 0.5.
 #    (:ref:`how-far-off`)
 
 five = ((jacrev(of_lengths)(lengths) * error) ** 2).sum(1).sqrt()
@@ -247,9 +247,9 @@ six.item()
 #       one of the batch: The batch has 64 samples, but the column adds up to 0 whatever
 #          they are.
 #
-#    A new BatchNorm, in training mode, gives each column of its output the mean 0. What do
-#    the tables hold then, and how large is their largest entry? And are the tables right in
-#    ``eval()`` mode, where it uses a mean and variance that it has collected before?
+#    The BatchNorm is new, and in training mode. What do the tables hold then, and how large
+#    is their largest entry? And are the tables right in ``eval()`` mode, where it uses a
+#    mean and variance that it has collected before?
 #
 # .. dropdown:: Answer
 #
@@ -275,7 +275,7 @@ for mode in ("train", "eval"):
 #
 # Each of 500 outputs looks at four inputs in a row: output ``i`` at inputs ``i`` to
 # ``i + 3``. So the last output, number 499, looks at inputs 499 to 502, and there are
-# :math:`500+3=503` inputs. Here are the first five outputs with the eight inputs that they
+# 503 inputs. Here are the first five outputs with the eight inputs that they
 # look at:
 
 pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
