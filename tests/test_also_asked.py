@@ -107,6 +107,20 @@ def test_words_of_an_entry_are_for_the_search_alone(tmp_path):
     assert [where[word] for word in ("gizmo", "gadget")] == ["@", "A"]  # page, section
 
 
+def test_the_names_of_neighbours_are_those_of_other_entries(tmp_path):
+    several = "\n\n    **See also:**\n\n    - a gimmick\n    - a doodad"
+    one = "More.\n\n    **See also:** a trinket."
+    text = SEARCHED.replace("It adds up.", f"It adds up.{several}").replace("More.", one)
+    site = Site(tmp_path)
+    write(site.folder, {"docs/conf.py": SEARCH, "docs/index.md": text})
+    site.build()
+    index = site.published()["searchindex.js"]
+    assert b"widget" in index
+    for word in (b"gimmick", b"doodad", b"trinket"):
+        assert word in site.published()["index.html"]
+        assert word not in index, word
+
+
 def test_a_comment_that_the_search_would_not_see_is_refused(tmp_path):
     wrong = {
         "word": ("% words: gizmo", "% word: gizmo"),

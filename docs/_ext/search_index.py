@@ -536,8 +536,9 @@ def names_neighbours(node: Any) -> bool:
         node = node.previous_sibling()
         if node is None or node.astext() != SEE:
             return False
-    paragraph = isinstance(node, nodes.paragraph)
-    return paragraph and node.astext().startswith(SEE) and isinstance(node[0], nodes.strong)
+    if not isinstance(node, nodes.paragraph) or not node.astext().startswith(SEE):
+        return False
+    return any(child.astext() == SEE for child in node.findall(nodes.strong))
 
 
 def plain(tex: str) -> str:
