@@ -39,7 +39,7 @@ J
 # counts from 0.) It is 6, and it says: *if the third stove is turned up a little, while
 # the other two stay as they are, fuel rises at a rate of 6.* Such a rate, with one input
 # moving and the others held still, is called a :term:`partial derivative`, written
-# :math:`\partial y_1/\partial x_2`. In the table it is
+# ∂y₁/∂x₂. In the table it is
 #
 # .. math::
 #
@@ -126,14 +126,7 @@ v @ square
 # %%
 # The first stove burns fuel at a rate of 4 and earns 10 − 4 = 6. The second burns at a
 # rate of 8 and earns only 2. So the first stove is the one to turn, and the advice is
-# wrong. And yet her table has the right numbers. Here it is with their meaning, and with
-# the prices that ``v @`` has put beside its rows:
-#
-# .. code-block:: text
-#
-#    price           heat  fuel
-#     10    stove 1     1     4
-#     −1    stove 2     1     8
+# wrong. And yet her table has the right numbers.
 #
 # It has a row for each *stove*, and heat and fuel are the columns. Many books write it that
 # way. It is our table flipped along its diagonal, which is called the *transpose*, in code

@@ -458,8 +458,8 @@ print("millions", 5 * torch.tensor(kept).sum().item() / 1e6)
 #    :math:`(4-2,\;2-0)=(2,2)`. To pull, call
 #    ``(g,) = torch.autograd.grad(f(x), x, create_graph=True)`` and
 #    ``torch.autograd.grad(g, x, u)``. To push, call
-#    ``torch.func.jvp(torch.func.grad(f), (x,), (u,))``. The pull gives :math:`u^\top H`
-#    and the push :math:`Hu`. They agree because :math:`H` is symmetric.
+#    ``torch.func.jvp(torch.func.grad(f), (x,), (u,))``. The pull gives ``u @ H``
+#    and the push ``H @ u``. They agree because the Hessian is symmetric.
 #    (:ref:`pushing-forward`, :ref:`once-more`)
 
 f = lambda x: x[0] ** 2 * x[1]
