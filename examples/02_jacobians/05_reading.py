@@ -39,13 +39,8 @@ J
 # counts from 0.) It is 6, and it says: *if the third stove is turned up a little, while
 # the other two stay as they are, fuel rises at a rate of 6.* Such a rate, with one input
 # moving and the others held still, is called a :term:`partial derivative`, written
-# ∂y₁/∂x₂. In the table it is
-#
-# .. math::
-#
-#    J_{ij}=\frac{\partial y_i}{\partial x_j},
-#
-# with the output first and the input second. The same order holds for the shape. For ``m``
+# ∂y₁/∂x₂. In the table ``J[i, j]`` is ∂yᵢ/∂xⱼ, with the output first and the input second.
+# The same order holds for the shape. For ``m``
 # outputs and ``n`` inputs it is ``(m, n)``, and here it is ``(2, 3)``.
 #
 # Reading across and reading down

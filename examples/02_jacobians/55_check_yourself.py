@@ -454,7 +454,7 @@ print("millions", 5 * torch.tensor(kept).sum().item() / 1e6)
 # .. dropdown:: Answer
 #
 #    The gradient is :math:`(2x_0x_1,\;x_0^2)`. So :math:`H` has the rows
-#    :math:`(2x_1,2x_0)=(4,2)` and :math:`(2x_0,0)=(2,0)`, and :math:`Hu` is
+#    (4, 2) and (2, 0), and :math:`Hu` is
 #    :math:`(4-2,\;2-0)=(2,2)`. To pull, call
 #    ``(g,) = torch.autograd.grad(f(x), x, create_graph=True)`` and
 #    ``torch.autograd.grad(g, x, u)``. To push, call
@@ -500,7 +500,7 @@ print("inputs right: ", torch.equal(of_inputs, X.grad))
 # .. dropdown:: Answer
 #
 #    It is ``[1, 5]``: the prices are 1 and 0, so only the first output counts, which is
-#    :math:`1\cdot X_{00}+5\cdot X_{01}`. The rule is ``V @ W``. The wrong line has flipped
+#    ``1 * X[0, 0] + 5 * X[0, 1]``. The rule is ``V @ W``. The wrong line has flipped
 #    ``W``, and the shapes do not tell, because ``W`` is square. (:ref:`never-built`,
 #    :ref:`reading-a-jacobian`)
 
