@@ -324,7 +324,7 @@ def test_parts_of_messages_lead_to_their_pages():
     missed = [
         part for part, page in asked.items() if answers_of_the_site(part)[:1] != [page]
     ]
-    assert len(missed) < 0.125 * len(asked), missed
+    assert len(missed) < 0.12 * len(asked), missed
 
 
 def test_many_wordings_do_not_carry_a_page_before_the_answer():

@@ -28,8 +28,9 @@ NO_ENTRY = {
 }
 HEAVY = 70_000  # bytes, as a static host sends them
 EMPTY_HEAD = re.compile(r"<th[^>]*>(?:\s|<p>\s*</p>)*</th>")
+FONTS = SITE / "_static" / "fonts"
 FORMULA = re.compile(r"<math.*?</math>", re.DOTALL)
-TAGS = re.compile(r"<annotation.*?</annotation>|<[^>]+>", re.DOTALL)
+SOURCE_OR_TAG = re.compile(r"<annotation.*?</annotation>|<[^>]+>", re.DOTALL)
 PICTURE = re.compile(r'<(svg|form) class="pb-(?:draw|live)".*?</\1>', re.DOTALL)
 COLOURS = ["color-contrast", "link-in-text-block"]  # what a scheme changes
 VIOLATIONS = """async (rules) => {
@@ -105,6 +106,17 @@ def without_pictures(page):
     return len(gzip.compress(bare.encode()))
 
 
+def letters_shown(text):
+    """Return the characters of the formulas of a page."""
+    formulas = "".join(FORMULA.findall(text))
+    return {*html.unescape(SOURCE_OR_TAG.sub("", formulas))}
+
+
+def letters_of(font):
+    """Return the characters of one of the two files of the font for formulas."""
+    return {*(FONTS / f"{font}.txt").read_text(encoding="utf-8")} - {"\n"}
+
+
 class Visitor:
     """A window that goes from page to page, and notes what is loaded and what fails."""
 
@@ -125,6 +137,17 @@ class Visitor:
         self.page.goto(url, wait_until="load")
         self.page.evaluate("document.fonts.ready")
         return self.page.evaluate(READ)
+
+    def files(self):
+        """Return what the page has loaded, without pictures and what comes behind it."""
+        urls = {
+            url
+            for kind, url in self.loaded
+            if kind != "image" and not url.startswith("data:")
+        }
+        paths = {urlsplit(url).path for url in urls}
+        paths.discard("/_static/typed.js")  # two seconds later
+        return {SITE / path.lstrip("/") for path in paths}
 
     def fits(self, width):
         """Tell whether the page, in a window so wide, does not scroll sideways."""
@@ -174,9 +197,7 @@ FIRST_VISITS = (
 def test_a_first_visit_is_light(visitor, address, visited):
     """Pictures apart, as a static host sends it, without what comes behind the page."""
     visitor.open(address + visited)
-    files = {urlsplit(url).path for kind, url in visitor.loaded if kind != "image"}
-    files.discard("/_static/typed.js")  # two seconds later
-    assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 60 * 1024
+    assert sum(map(weight, visitor.files())) <= 60 * 1024
 
 
 @pytest.mark.sweep(lot=12, state=shared, file=SITE.joinpath)
@@ -196,11 +217,8 @@ def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visite
     assert seen["outOfSight"] == [], "in the menu"
     own = {url for kind, url in loaded if "/_images/" in url}  # as many as it needs
     assert len({url for _, url in loaded} - {*seen["later"]} - own) <= 16
-    files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
-    files.discard("/_static/typed.js")  # two seconds later
-    beside = files - {f"/{visited}"}
-    whole = sum(weight(SITE / file.lstrip("/")) for file in beside)
-    whole += without_pictures(SITE / visited)
+    beside = visitor.files() - {SITE / visited}
+    whole = without_pictures(SITE / visited) + sum(map(weight, beside))
     assert whole <= HEAVY, "does a formula take the rare font?"
 
     assert visitor.fits(360), "on a phone"
@@ -360,17 +378,15 @@ def test_no_page_shows_its_markup():
 
 def test_every_page_is_light_and_every_column_has_a_name():
     """What the browser measures of some pages, of all of them, from what they link to."""
-    fonts = SITE / "_static" / "fonts"
-    rare = set((fonts / "rare.txt").read_text("utf-8")) - {"\n"}
+    rare = letters_of("rare")
     linked = re.compile(r'(?:href|src)="(?!https?:)([^"?]+\.(?:css|js|woff2))[?"]')
     heavy, nameless = {}, []
     for path in PAGES:
         page = SITE / path
         text = page.read_text(encoding="utf-8")
         files = {page.parent.joinpath(name).resolve() for name in linked.findall(text)}
-        shown = TAGS.sub("", "".join(formula[0] for formula in FORMULA.finditer(text)))
-        if rare & set(html.unescape(shown)):
-            files.add((fonts / "stix-two-math-rare.woff2").resolve())
+        if rare & letters_shown(text):
+            files.add((FONTS / "stix-two-math-rare.woff2").resolve())
         whole = without_pictures(page) + sum(map(weight, files))
         if whole > HEAVY:
             heavy[path] = whole
@@ -382,30 +398,24 @@ def test_every_page_is_light_and_every_column_has_a_name():
 
 def test_a_rare_letter_loads_its_font():
     """The range in the style sheet has what is in the font, and no letter of the other."""
-    fonts = SITE / "_static" / "fonts"
     sheet = (SITE / "_static" / "pullback.css").read_text(encoding="utf-8")
     text = re.search(r"unicode-range: (.*?);", sheet, re.DOTALL)[1]
     ends = [[int(n, 16) for n in part.strip()[2:].split("-")] for part in text.split(",")]
     within = {
         chr(c) for first, *last in ends for c in range(first, (last or [first])[0] + 1)
     }
-    common, rare = (
-        set((fonts / f"{n}.txt").read_text("utf-8")) - {"\n"} for n in ("common", "rare")
-    )
-    assert rare <= within
-    assert not within & common
+    assert letters_of("rare") <= within
+    assert not within & letters_of("common")
 
 
 def test_every_letter_of_a_formula_is_served():
     """The math font holds all of them, so that a formula looks the same on any system."""
-    fonts = [TTFont(file) for file in (SITE / "_static" / "fonts").glob("*.woff2")]
+    fonts = [TTFont(file) for file in FONTS.glob("*.woff2")]
     served = {chr(code) for font in fonts for code in font.getBestCmap()}
     for path in PAGES:
         text = (SITE / path).read_text(encoding="utf-8")
-        for formula in re.findall(r"<math.*?</math>", text, re.DOTALL):
-            shown = re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", formula)
-            missing = set(html.unescape(shown)) - served
-            assert not {c for c in missing if not c.isspace()}, f"{path}: {missing}"
+        missing = {c for c in letters_shown(text) - served if not c.isspace()}
+        assert missing == set(), path
 
 
 IN_NO_LIST = {"404.html", "genindex.html", "search.html"}

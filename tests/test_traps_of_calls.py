@@ -54,24 +54,6 @@ def of_the_weights(net):
     return fit + 0.1 * sum(g.square().sum() for g in grads)
 
 
-@pytest.mark.parametrize(
-    "loss_of", [penalty, first_the_penalty, added_in_place, of_the_weights]
-)
-def test_a_penalty_that_is_a_constant(loss_of):
-    def program():
-        net = a_net()
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-        for _ in range(3):
-            optimizer.zero_grad()
-            loss_of(net).backward()
-            optimizer.step()
-
-    (finding,) = found(program)
-    assert finding.rule == PENALTY
-    assert "torch.autograd.grad(" in finding.site.code
-    assert finding.notes[-1].site.code == "loss_of(net).backward()"
-
-
 def trained(loss_of):
     """Return what is found where a net is trained by a loss."""
 
@@ -84,6 +66,16 @@ def trained(loss_of):
             optimizer.step()
 
     return found(program)
+
+
+@pytest.mark.parametrize(
+    "loss_of", [penalty, first_the_penalty, added_in_place, of_the_weights]
+)
+def test_a_penalty_that_is_a_constant(loss_of):
+    (finding,) = trained(loss_of)
+    assert finding.rule == PENALTY
+    assert "torch.autograd.grad(" in finding.site.code
+    assert finding.notes[-1].site.code == "loss_of(net).backward()"
 
 
 def residual(net, *, then=lambda g: g, **options):
