@@ -530,15 +530,12 @@ def prose_of(entry: nodes.Element) -> str:
     return " ".join("".join(prose).split())
 
 
-def names_neighbours(node: Any) -> bool:
+def names_neighbours(node: nodes.Element) -> bool:
     """Tell a "See also" and its list: the words are those of other entries."""
     if isinstance(node, nodes.bullet_list):
-        node = node.previous_sibling()
-        if node is None or node.astext() != SEE:
-            return False
-    if not isinstance(node, nodes.paragraph) or not node.astext().startswith(SEE):
-        return False
-    return any(child.astext() == SEE for child in node.findall(nodes.strong))
+        before = node.previous_sibling()
+        return before is not None and before.astext() == SEE
+    return isinstance(node, nodes.paragraph) and node.astext().startswith(SEE)
 
 
 def plain(tex: str) -> str:
