@@ -125,11 +125,13 @@ v @ square
 #
 # It has a row for each *stove*, and heat and fuel are the columns. Many books write it that
 # way. It is our table flipped along its diagonal, which is called the *transpose*, in code
-# ``J.T``. So the 10, which is the price of heat, has met the first stove. In her table the
-# prices have to meet the numbers *within* a row. Her first row, ``[1, 4]``, is what the
-# first stove does to heat and fuel, and with the prices it gives
-# 1 · 10 + 4 · (−1) = 6. The second gives 1 · 10 + 8 · (−1) = 2. With ``v``
-# on the *right* of a table, ``@`` does this for each of its rows:
+# ``J.T``. So the prices have met stoves. Her 9 is 10 · 1 + (−1) · 1: the price of heat
+# times the heat of the first stove, and the price of *fuel* times the *heat* of the second.
+#
+# In her table the prices have to meet the numbers *within* a row. Her first row,
+# ``[1, 4]``, is what the first stove does to heat and fuel, and with the prices it gives
+# 1 · 10 + 4 · (−1) = 6. The second gives 1 · 10 + 8 · (−1) = 2. With ``v`` on the *right*
+# of a table, ``@`` does this for each of its rows:
 
 print("hers, with v on the right:", copied @ v)
 

@@ -190,8 +190,9 @@ for amount in (-1.0, 0.0, 1.0):
 #
 # What the table says about an output is a dot product, too: that of the movement with the
 # row of the output. For the idle movement it is 0 with both rows, because it changes
-# neither heat nor fuel. And our step is made of these two rows. So the dot product of the
-# idle movement with our step is 0 as well:
+# neither heat nor fuel. With the row of the heat, for example, it is 1 · 1 + (−2) · 1 + 1 ·
+# 1 = 0. And our step is made of these two rows. So the dot product of the idle movement
+# with our step is 0 as well:
 #
 # .. math::
 #
