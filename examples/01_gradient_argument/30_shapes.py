@@ -223,17 +223,34 @@ attempt(fuel, prices[:, None])
 # ``backward`` repeats nothing. You do that yourself, and ``expand_as`` takes the shape from
 # ``fuel``:
 
-x.grad = None
 v = prices[:, None].expand_as(fuel)
-print(v)
+v
+
+# %%
+# .. predict::
+#    :item: 1
+#    :for: the second row of x.grad
+#    :wrong: prices again: These are the prices of that day, a row of v. Each is multiplied
+#          by the rate of the fuel, twice the setting.;
+#       without a price for fuel: These are the rates of the fuel, twice each setting. The
+#          price of that day is −1.;
+#       usual price: This is what the usual price, −2, would give. On that day fuel was on
+#          sale.;
+#       cost of the fuel: This is what the fuel of each stove costs, the price times the
+#          square. The question is how fast that rises.
+#
+#    On the second day the stoves were at 1, 1 and 2. Now ``v`` fits. Which three rates come
+#    back for that day?
+
+x.grad = None
 fuel.backward(v)
 of_fuel = x.grad
 of_fuel
 
 # %%
 # Each entry of ``x.grad`` is the slope :math:`2x` times the price. In the second row, where
-# the price is −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
-# ``[-4, -8, -12]``.
+# the price is −1, this is ``[-2, -2, -4]``: on that day each unit that you turn the third
+# stove up costs about 4. In the first row, with the price −2, it is ``[-4, -8, -12]``.
 #
 # So the safe way is to let ``y`` say the shape: with ``expand_as(y)`` as here, or with
 # ``torch.zeros_like(y)``, into which you write your prices.
@@ -437,6 +454,10 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "It repeats the column for each stove": column_taken,
     "It uses the prices for the first stove alone": column_taken,
     "It refuses the column": not column_taken,
+    "prices again": prices[1].expand(3),
+    "without a price for fuel": 2 * settings[1],
+    "usual price": -2 * 2 * settings[1],
+    "cost of the fuel": prices[1] * settings[1] ** 2,
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")
