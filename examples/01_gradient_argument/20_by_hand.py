@@ -101,9 +101,10 @@ print("x      ", x.grad)
 # *and* burn more fuel. The first stove earns 10 with its heat and loses 6 with its fuel,
 # which makes 4. The other two lose more than they earn.
 #
-# One rule is still missing, that of a product :math:`s\cdot t`. If :math:`s` grows a
-# little, the product grows :math:`t` times as much. So a product hands to each of its two
-# factors the price of the result times the *other* factor.
+# One rule is still missing, that of a product. Take :math:`2\cdot5`. If the 2 grows by 0.1,
+# the product grows by 0.5, five times as much. So the rate of the 2 is 5, and the rate of
+# the 5 is 2. A product hands to each of its two factors the price of the result times the
+# *other* factor.
 #
 # .. predict::
 #    :for: the price of the setting
@@ -309,10 +310,10 @@ print("w", w.grad)
 # %%
 # The prediction is 3, which is 1 too much. The square hands back twice the error, so the
 # prediction gets the price 2. Then comes the product of ``u``, which is 2, and ``hidden``,
-# which is 1.5. It hands :math:`2\cdot1.5=3` to ``u``, and :math:`2\cdot2=4` to ``hidden``.
-# The number in the ReLU was positive, so the 4 goes on, and ``w`` gets it times the input,
-# 12. A training step would now make both weights smaller, because the loss rises with both
-# of them.
+# which is 1.5. To ``u`` it hands the price times ``hidden``, :math:`2\cdot1.5=3`, and to
+# ``hidden`` the price times ``u``, :math:`2\cdot2=4`. The number in the ReLU was positive,
+# so the 4 goes on, and ``w`` gets it times the input, 12. A training step would now make
+# both weights smaller, because the loss rises with both of them.
 #
 # Notice that the price of ``u`` contains the value of ``hidden``. So such values are kept
 # until the walk comes by. This is one of the reasons why training takes more memory than

@@ -37,8 +37,8 @@ y
 # %%
 # In many first examples ``y`` is computed from ``x`` element by element, as in
 # ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have the same shape, and the
-# example cannot show you whose shape ``v`` has to have. Here the shapes differ: ``x`` is a
-# ``(4, 3)`` and ``y`` is a ``(4,)``.
+# example cannot show you whose shape ``v`` has to have. Here the shapes differ: that of
+# ``x`` is ``(4, 3)``, and that of ``y`` is ``(4,)``.
 #
 # .. predict::
 #    :expects: choice
@@ -114,11 +114,14 @@ x.grad
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # The weights of a network are like ``x`` in this: each has a ``.grad`` of its own shape.
-#
-# Here are two days with two stoves. Turn up a stove on the first day, and leave the prices
-# as they are. Which of the four rates at the bottom will change?
 
 import pullback
+
+pullback.draw.shapes(y, x)
+
+# %%
+# Here are two days with two stoves. Turn up a stove on the first day, and leave the prices
+# as they are. Which of the four rates at the bottom will change?
 
 two_days, of_two = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
 pullback.live(lambda x: x.sum(dim=1), two_days, of_two, rows=["day 1", "day 2"])
@@ -159,9 +162,9 @@ torch.manual_seed(0)  # any weights will do
 layer = torch.nn.Linear(3, 1)
 
 
-def attempt(y, *v):
+def attempt(y, v=None):  # without a v, this is y.backward()
     try:
-        y.backward(*v)
+        y.backward(v)
         print(tuple(y.shape), "is accepted")
     except RuntimeError as error:
         print(error)
@@ -176,10 +179,10 @@ attempt(layer(x[:1]), torch.tensor(1.0))
 # does not mind the brackets around that number. But a ``v`` that you pass has to look
 # exactly like ``y``. Here that would be ``torch.tensor([[1.0]])``.
 #
-# A price can also stand in brackets where there should be none. The heat of all four days
-# together, ``x.sum()``, has the shape ``()``. For it, ``torch.tensor(1.0)`` is right, and
-# the first line below passes ``torch.tensor([1.0])``. The second line shows the network two
-# days instead of one:
+# It also happens the other way round, with brackets that should not be there. The heat of
+# all four days together, ``x.sum()``, has the shape ``()``. For it, ``torch.tensor(1.0)``
+# is right, and the first line below passes ``torch.tensor([1.0])``. The second line shows
+# the network two days instead of one:
 
 attempt(x.sum(), torch.tensor([1.0]))
 attempt(layer(x[:2]))
@@ -335,8 +338,7 @@ heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings
 by_table = torch.zeros(4, 3)
 for day in range(4):
     by_table += day_prices[day] * heat_rates[day]
-print(by_table)
-pullback.draw.shapes(y, x)
+by_table
 
 # %%
 # .. dropdown:: How we checked this page

@@ -341,10 +341,10 @@ next_day.grad
 # .. dropdown:: Where people do this
 #
 #    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
-#    from a description in words. ``latents`` holds a picture of the object, which
-#    one network has turned into fewer numbers. Another compares this picture with the
-#    words, and its answer becomes ``grad``: it says how each number in ``latents`` should
-#    change (:ref:`the case study <score-distillation>`).
+#    from a description in words. A picture of the object is turned into fewer numbers,
+#    ``latents``. A network that knows many pictures then says how each of these numbers
+#    should change, so that the picture fits the words better. Its answer is ``grad``, and
+#    it is passed as ``v`` (:ref:`the case study <score-distillation>`).
 #
 # .. dropdown:: When both halves are in PyTorch
 #

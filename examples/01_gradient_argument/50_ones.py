@@ -186,8 +186,8 @@ pullback.live(torch.square, torch.arange(1.0, 6.0))
 #       what goes in: Ones go in, as the prices of the three areas.
 #
 #    The rectangles have the sides 1 and 2, 3 and 4, and 5 and 6. We pass three ones, one
-#    for each area. With the weight, ones have added three gradients up. Do they do so here?
-#    What is in the first row of ``sides.grad``?
+#    for each area. In ``w.grad`` above, three slopes were added up. Are the gradients of
+#    the three areas added up here, too? What is in the first row of ``sides.grad``?
 
 
 def area(sides):
@@ -202,10 +202,10 @@ in_one_call = sides.grad
 in_one_call
 
 # %%
-# They have added, but nothing is mixed. Each row is the gradient of one area,
-# :math:`(b,\;a)`, because no rectangle has put anything but zeros into the rows of the
-# others. PyTorch does not know that rows are rectangles: it is enough that no area uses a
-# side of another rectangle.
+# The three gradients are added up here, too. But that of the first area is zero in the
+# rows of the other two rectangles, and so it is with each of them: none changes the row of
+# another. So each row is the gradient of one area, :math:`(b,\;a)`. PyTorch does not know
+# that rows are rectangles: it is enough that no area uses a side of another rectangle.
 #
 # A network in the place of ``area`` changes nothing, if it has one output for each sample
 # and no sample has an influence on the output of another. Most layers treat each sample by

@@ -135,7 +135,7 @@ collected
 # Row by row
 # ----------
 #
-# Here the adding is in the way. There is a function that *returns* the product, and adds
+# Here the adding is in the way. There is a function that *returns* the gradient, and adds
 # it to nothing:
 
 rows = []
@@ -229,9 +229,10 @@ print("cat:", answers[0])
 print("dog:", answers[1])
 
 # %%
-# Three scores in a column come from three pictures, so the three ones add nothing up. Two
-# scores in a row come from one picture, and a 1 for both would add their gradients. So two
-# calls were enough for six gradients. As long as no picture has an influence on the scores
+# The three scores in a column come from three pictures, and each picture has its own row in
+# the result. So one call can ask about the whole column. The two scores in a row come from
+# the same picture, and a 1 for both would add up their gradients. So two calls were enough
+# for six gradients. As long as no picture has an influence on the scores
 # of another, you need one call for each class, however many pictures there are.
 #
 # .. admonition:: Remember
@@ -289,9 +290,10 @@ at_once
 # %%
 # .. dropdown:: Three questions about the second walk
 #
-#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk goes
-#    back to ``scores`` first, and from there through the stack to both scores. So it comes
-#    to the cat's product as well, with the price 0, and is refused there.
+#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk, too,
+#    comes to ``scores`` and goes on from there to both scores: to the dog's with the price
+#    1, and to the cat's with the price 0. So it meets the product of the ears again, whose
+#    numbers are gone, and is refused there.
 #
 #    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
 #    numbers. So a second walk through sums alone is not refused, unless the program has

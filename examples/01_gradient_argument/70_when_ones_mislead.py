@@ -107,13 +107,13 @@ samples = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
 # then for the first output alone:
 
 y = network(samples)
-(ones,) = torch.autograd.grad(y, samples, torch.ones(3, 1), retain_graph=True)
+(with_ones,) = torch.autograd.grad(y, samples, torch.ones(3, 1), retain_graph=True)
 (alone,) = torch.autograd.grad(y[0, 0], samples)
-print("with ones:      ", ones[0])
+print("with ones:      ", with_ones[0])
 print("the first alone:", alone[0])
 
 # %%
-# The two rows differ, and you could not tell from the first that it is not what you want.
+# The two rows differ, and nothing about the first tells you that it is not what you want.
 # Like a radiator, the first sample changes the outputs of the *other* two as well, through
 # the mean and the spread, and ones add all of this up. The second row has only what it does
 # to its own output.
@@ -163,40 +163,45 @@ print("beside the new two:", beside_new[0])
 #
 # .. predict::
 #    :expects: choice
-#    :wrong: The row of the first output: It would, if eval mode only kept the samples
+#    :wrong: The row of its output alone: It would, if eval mode only kept the samples
 #       apart. But it also computes with other means and spreads, and so with another
 #       function.;
-#       The row of the ones: That row added up what the first sample does to all
+#       The row with ones: That row added up what the first sample does to all
 #          three outputs. In eval mode it does nothing to the other two.
 #
-#    So far the first sample has had two rows beside the old two samples, both in training
-#    mode: one with ones, and one for its own output alone. Now we call ``eval()`` and ask
-#    with ones again. Which row comes back for the first sample?
+#    Our first batch has given two rows for the first sample in training mode: one *with
+#    ones*, and one for its output *alone*. Now we call ``eval()`` and ask with ones again.
+#    Which row comes back for the first sample?
 #
-#    - The row of the first output
-#    - The row of the ones
+#    - The row with ones
+#    - The row of its output alone
 #    - A new row
 
 network.eval()
-for batch in (samples, others):  # beside the old two, and beside the new two
+print("in training, with ones:     ", with_ones[0])
+print("in training, alone:         ", alone[0])
+for name, batch in {"old": samples, "new": others}.items():
     y = network(batch)
     (in_eval,) = torch.autograd.grad(y, batch, torch.ones(3, 1))
-    print("with ones, in eval mode:", in_eval[0])
-print("batches in its averages:", network[1].num_batches_tracked.item())
+    print(f"in eval, beside the {name} two:", in_eval[0])
 
 # %%
 # It is a new row, because in eval mode the network is another function: it computes with
-# other means and spreads. But of this function it is the right row. It is the same whoever
-# else is in the batch, so the ones have mixed nothing into it. And it is the function that
-# you use after training. So train first, and then ask.
+# other means and spreads. For this function it is the right row: whoever else is in the
+# batch, it stays the same, so ones have mixed nothing into it. And this is the function
+# that you use after training. So train first, and then ask.
 #
 # .. dropdown:: Why train first?
 #
 #    Ours has not been trained. It has met two small batches on this page, when we asked in
-#    training mode: this is the 2 in the last line above, which BatchNorm has counted. Each
-#    batch has moved its averages by a tenth of the way. So for the most
-#    part the averages are still the numbers with which every BatchNorm begins. And if you
-#    ask in the middle of a training, call ``network.train()`` before you go on.
+#    training mode. BatchNorm counts them, as you see below. Each batch has moved its
+#    averages by a tenth of the way. So for the most part the averages are still the numbers
+#    with which every BatchNorm begins. And if you ask in the middle of a training, call
+#    ``network.train()`` before you go on.
+
+network[1].num_batches_tracked
+
+# %%
 #
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you how fast each share rises with its own radiator. Like the
@@ -353,7 +358,7 @@ for mode in ("training", "eval"):
     torch.testing.assert_close(summed, nudged.sum(0), **close)
     assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
     if mode == "training":  # the numbers that eval mode uses have moved since
-        torch.testing.assert_close(ones[0], nudged.sum(0)[0], **close)
+        torch.testing.assert_close(with_ones[0], nudged.sum(0)[0], **close)
         torch.testing.assert_close(alone[0], own[0], **close)
 network.eval()
 alike, spread = torch.nn.BatchNorm1d(4).double(), torch.ones(4, dtype=torch.float64)
@@ -367,11 +372,11 @@ torch.testing.assert_close(torch.autograd.grad(as_met(others).sum(), others)[0],
 later = torch.stack([*first_sample(samples), *first_sample(others)])
 torch.testing.assert_close(later, later[:1].expand(4, 2))
 for row in (in_eval[0], later[0]):  # by two averages: training mode has run in between
-    for gradient in (ones[0], alone[0], beside_new[0]):
+    for gradient in (with_ones[0], alone[0], beside_new[0]):
         assert not torch.allclose(gradient, row)
 assert listens_to(network.train()).all()
 assert torch.equal(listens_to(network.eval()), torch.eye(3) > 0)
-assert not torch.allclose(ones[0], alone[0])
+assert not torch.allclose(with_ones[0], alone[0])
 assert not torch.allclose(alone[0], beside_new[0])
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
 
@@ -388,9 +393,9 @@ guesses = {  # wrong ones, of which the boxes above say what they are
     "The same row": torch.allclose(alone[0], beside_new[0]),
     "Another row": not torch.allclose(alone[0], beside_new[0]),
     "Zeros": not beside_new[0].any(),
-    "The row of the first output": torch.allclose(in_eval[0], alone[0]),
-    "The row of the ones": torch.allclose(in_eval[0], ones[0]),
-    "A new row": not any(torch.allclose(in_eval[0], row[0]) for row in (ones, alone)),
+    "The row of its output alone": torch.allclose(in_eval[0], alone[0]),
+    "The row with ones": torch.allclose(in_eval[0], with_ones[0]),
+    "A new row": not any(torch.allclose(in_eval[0], r[0]) for r in (with_ones, alone)),
 }
 for guess, gives in guesses.items():
     print(f"{guess}: {gives}")

@@ -230,8 +230,8 @@ v
 #
 # .. admonition:: Remember
 #
-#    - However losses are combined, ask which ``v`` arrives at them. 3 counts a loss three
-#      times, and 0 leaves it out, if its gradient is a finite number (for NaN see the box).
+#    - However losses are combined, ask which ``v`` arrives at them. A 3 counts a loss three
+#      times. A 0 leaves it out, unless its gradient is infinite or NaN.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
 #    - A mean over a mask divides by the number of *kept* entries.

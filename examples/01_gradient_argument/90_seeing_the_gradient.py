@@ -51,7 +51,8 @@ print(f"{right} of 81 days are right")
 # In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it
 # fills the gradients of the weights. For our picture we want something else: the gradient
 # of the network's output at each *point*. Each point goes through the network by itself and
-# has one output, so this is a case for ones, which ask how each point's own output grows:
+# has one output. So this is a case for ones, and each point gets the gradient of its own
+# output:
 
 points.requires_grad_()
 y = network(points)
@@ -80,11 +81,11 @@ ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
-# The arrows point inward, to the days on which the windows are open, and they are
-# longest around the circle, where the output changes from 0 to 1. In the middle and far
-# outside they almost vanish. The network is sure of itself there, and a small change of the
-# weather makes no difference. You can think of the output as the height of a hill: flat at
-# its top, steep around it, and flat again in the plain.
+# The arrows point inward, to the days on which the windows are open. The longest stand a
+# little inside the circle, where the output of our network changes fastest from 0 to 1. In
+# the middle and far outside they almost vanish. The network is sure of itself there, and a
+# small change of the weather makes no difference. You can think of the output as the height
+# of a hill: flat at its top, steep around it, and flat again in the plain.
 #
 # Such a picture is called a *gradient field*. For the pixels of an image it is a *saliency
 # map* (:ref:`saliency`).
@@ -147,27 +148,33 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # Why no better direction exists
 # ------------------------------
 #
-# A small step changes the temperature a little and the humidity a little.
-# The output gains the first change times the first rate, and the second change times the
-# second rate, and the two gains add up. Take an arrow :math:`(3, 4)`, and three steps of
-# the length 0.01:
+# Take an arrow :math:`(3, 4)`: the output grows at a rate of 3 with the temperature, and at
+# a rate of 4 with the humidity. A step of :math:`(0.006, 0.008)` gains 0.018 by the
+# temperature and 0.032 by the humidity, together 0.05. Here are three steps, all of the
+# length 0.01:
 #
 # - :math:`(0.006, 0.008)`, along the arrow, gains :math:`0.006\cdot3+0.008\cdot4=0.05`.
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
 # - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
-# The step across gains nothing, and that is no accident. To turn by 90 degrees means to
-# exchange the two numbers and to change one sign, so the two gains are always equally large
-# and cancel.
+# The step across loses by the temperature what it gains by the humidity, and a step to the
+# right gains something, but less. No step of this length gains more than the one along the
+# arrow. And the longer the arrow, the more this step gains: the arrow's length is the rate
+# at which the output grows along it.
 #
-# Now take a step in any direction. It has a part along the arrow and a part across it. The
-# part across gains nothing, so only the part along the arrow counts. This part is longest
-# when the whole step goes along the arrow. That is why no other step gains as much. And the
-# longer the arrow, the more a step along it gains: the arrow's length is the rate at which
-# the output grows on this way.
+# .. dropdown:: Why this holds for any arrow
 #
-# All of this needs the two gains to add up. At a kink, as a ReLU has at 0, they may not.
-# Our network has no kink, because its tanh and its sigmoid are smooth.
+#    Across the arrow :math:`(3, 4)` lies :math:`(-4, 3)`: the same two numbers, exchanged,
+#    one with a minus. So a step across loses :math:`4\cdot3` for each :math:`3\cdot4` that
+#    it gains, which is nothing in total, and so it is with any arrow.
+#
+#    Now take a step in any direction. It has a part along the arrow and a part across it.
+#    The part across gains nothing, so only the part along the arrow counts. This part is
+#    longest when the whole step goes along the arrow.
+#
+#    All of this is true where the gain of a small step is the sum of the two gains. At a
+#    kink, such as that of a ReLU at 0, it may not be. Our network has no kink, because its
+#    tanh and its sigmoid are smooth.
 #
 # How far?
 # --------
@@ -260,11 +267,11 @@ for length in (0.01, 0.5, 3.0):
 #
 #    Here is a network that has not been trained and has one layer: each input gets a
 #    weight, a bias is added, and the sigmoid turns the sum into a number between 0 and 1.
-#    All arrows point in the same direction. The way of ``backward`` says why. It starts
-#    with a 1 at the output, and the sigmoid multiplies it by its slope. This is
-#    :math:`y\,(1-y)`, large where the output is near one half, and it sets the length of
-#    the arrow. Then the layer multiplies what is left by its two weights, which are the
-#    same at every point.
+#    All arrows point in the same direction. The walk of ``backward`` says why. It starts
+#    with a 1 at the output, and the sigmoid multiplies it by its slope, :math:`y\,(1-y)`.
+#    This slope is large where the output is near one half, and it sets the length of the
+#    arrow. Then the layer multiplies it by its two weights, which are the same at every
+#    point.
 
 torch.manual_seed(1)  # so that you see the same weights
 layer = torch.nn.Linear(2, 1)
@@ -304,6 +311,10 @@ for angle, step in zip(angles, steps, strict=True):
     torch.testing.assert_close(step @ along, 0.01 * angle.cos(), rtol=0, atol=1e-6)
     torch.testing.assert_close(step @ across, 0.01 * angle.sin(), rtol=0, atol=1e-6)
 assert gains.argmax() == 0
+away, lengths = points.detach().norm(dim=1), gradient.norm(dim=1)
+longest = away[lengths > 0.9 * lengths.max()]
+assert longest.min() > 1
+assert longest.max() < 1.2 < 2**0.5  # a little inside the circle
 assert gains.argmin() == 4
 by_numbers = torch.tensor([[0.006, 0.008], [-0.008, 0.006], [0.01, 0.0]])
 torch.testing.assert_close(by_numbers.norm(dim=1), torch.full((3,), 0.01))

@@ -105,8 +105,9 @@ third
 # 5 · The whole table
 # -------------------
 #
-# ``y`` has the shape ``(3,)`` and ``x`` the shape ``(4,)``. An author wants the whole
-# table and writes ``y.backward(torch.eye(3))``. After an error message this becomes
+# ``x`` has the shape ``(4,)``, and ``y = torch.stack([x.sum(), x.prod(), (x**2).sum()])``
+# the shape ``(3,)``. An author wants the whole table and writes
+# ``y.backward(torch.eye(3))``. An error message comes, and the author writes instead
 #
 # .. code-block:: python
 #
@@ -151,9 +152,9 @@ for attempt in (
 #
 #    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
 #    of what comes after ``vertices``, so it is ``v``. The minus is the point: the number is
-#    to grow, but an optimizer makes things small, so its sign is turned. If you had the
-#    minus, you had the answer. ``to(vertices)`` gives ``v`` the dtype and the device of
-#    ``vertices``.
+#    to grow, but an optimizer makes the number smaller whose gradient it is given. So we
+#    give it the gradient of *minus* the number. If you had the minus, you had the answer.
+#    ``to(vertices)`` gives ``v`` the dtype and the device of ``vertices``.
 #    (:ref:`where-v-comes-from`)
 #
 # 7 · Two sentences
@@ -241,10 +242,10 @@ by_sentence
 #
 #    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
 #    with the larger loss counts more, four times as much at the moment, and as both
-#    losses become smaller, so do both entries of ``v``. If both losses are halved, and the
-#    rates at which they change with the weights stay the same, the gradients are halved,
-#    too, and plain gradient descent takes steps half as long. (:ref:`where-v-comes-from`,
-#    :ref:`the-v-you-choose`)
+#    losses become smaller, so do both entries of ``v``. Suppose that both losses are half
+#    as large, and that each still changes at the same rates with the weights. Then ``v`` is
+#    half as large, the gradients are, too, and plain gradient descent takes steps half as
+#    long. (:ref:`where-v-comes-from`, :ref:`the-v-you-choose`)
 #
 # 11 · One line, four questions
 # -----------------------------
