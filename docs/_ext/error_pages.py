@@ -97,10 +97,14 @@ def page_of(message: Message, pieces: Pieces) -> str:
     if message.tell:
         lines += ["## Which cause is yours?", ""]
         lines += [*(f"- {line}" for line in message.tell), ""]
-    if message.broken and not message.silent:
+    if message.broken:
         piece = pieces.get("broken")
-        text = ": ".join(raised_by(message, pieces)) if piece else None
-        lines += _folded("The code that raises it here", _code(message.broken, text))
+        if message.silent:
+            title, text = "A program in which it happens", piece and printed(piece)
+        else:
+            title = "The code that raises it here"
+            text = ": ".join(raised_by(message, pieces)) if piece else None
+        lines += _folded(title, _code(message.broken, text))
     if message.older:
         wordings = [line for wording in message.older for line in _text(wording)]
         lines += _folded("The same in other words, or in other releases", wordings)
@@ -112,11 +116,9 @@ def page_of(message: Message, pieces: Pieces) -> str:
 
 
 def _what_you_see(message: Message, pieces: Pieces) -> list[str]:
-    """Return what the reader has before them: the first line, or the silent code."""
+    """Return what the reader has before them: the first line, or that there is none."""
     if message.silent:
-        piece = pieces.get("broken")
-        lines = ["No error and no warning:", ""]
-        return [*lines, *_code(message.broken, piece and printed(piece))]
+        return ["PyTorch raises no error here, and gives no warning.", ""]
     if not message.broken:
         return [
             *_text(f"{message.kinds[0]}: {message.title}"),
