@@ -227,7 +227,7 @@ for amount in (-1.0, 0.0, 1.0):
 
 import matplotlib.pyplot as plt
 
-across, up = step.norm(), idle.norm()  # to the right: along our step; up: the idle movement
+across, up = step.norm(), idle.norm()  # along our step, and along the idle one
 fig, ax = plt.subplots(figsize=(5, 4))
 for amount, name in ((1, "step + idle / 4"), (0, "our step"), (-1, "step - idle / 4")):
     end = (across, amount * up / 4)
