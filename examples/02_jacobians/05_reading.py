@@ -39,9 +39,9 @@ J
 # counts from 0.) It is 6, and it says: *if the third stove is turned up a little, while
 # the other two stay as they are, fuel rises at a rate of 6.* Such a rate, with one input
 # moving and the others held still, is called a :term:`partial derivative`, written
-# ∂y₁/∂x₂. In the table ``J[i, j]`` is ∂yᵢ/∂xⱼ, with the output first and the input second.
-# The same order holds for the shape. For ``m``
-# outputs and ``n`` inputs it is ``(m, n)``, and here it is ``(2, 3)``.
+# ∂y₁/∂x₂, counted from 0 as in Python. In the table ``J[i, j]`` is ∂yᵢ/∂xⱼ, with the output
+# first and the input second. The same order holds for the shape. For ``m`` outputs and
+# ``n`` inputs it is ``(m, n)``, and here it is ``(2, 3)``.
 #
 # Reading across and reading down
 # -------------------------------
@@ -130,17 +130,16 @@ v @ square
 #
 # In her table the prices have to meet the numbers *within* a row. Her first row,
 # ``[1, 4]``, is what the first stove does to heat and fuel, and with the prices it gives
-# 1 · 10 + 4 · (−1) = 6. The second gives 1 · 10 + 8 · (−1) = 2. With ``v`` on the *right*
-# of a table, ``@`` does this for each of its rows:
+# 1 · 10 + 4 · (−1) = 6. The second gives 1 · 10 + 8 · (−1) = 2. In code, ``v`` then stands
+# on the *right* of the table:
 
 print("hers, with v on the right:", copied @ v)
 
 # %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But a test tells you. Above, a
-# column told us what a small turn does. Now the small turn tells us what the column has to
-# be: nudge *one* input, here the second stove, and divide the changes by the size of the
-# nudge:
+# For a *square* table like hers it does not. But a test tells you. A column predicts what a
+# nudge does, so a nudge can check a column. Nudge *one* input, here the second stove, and
+# divide the changes by the size of the nudge:
 
 nudged = torch.tensor([2.0, 4.0 + small])
 (house(nudged) - house(two_stoves)) / small

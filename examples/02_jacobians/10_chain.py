@@ -87,7 +87,8 @@ print("both ways together:", through.sum().item())
 # In this way two matrices are multiplied: each *row* of the left one meets each *column* of
 # the right one. In code it is ``@``. **The Jacobian of two steps together is the product of
 # their Jacobians, with the last step on the left.** For this, both steps have to be smooth,
-# and the dials must reach the house only through the stoves, as they do here:
+# since at a kink there is no single rate. And the dials must reach the house only through
+# the stoves, as they do here:
 
 
 def whole(t):
@@ -197,15 +198,19 @@ torch.equal(jacobian(layer, x.detach()), layer.weight)
 #
 # Why may the brackets move? Take the second dial. It moves the second stove and the third,
 # and each of these changes heat and fuel. So there are four ways from this dial to what we
-# earn. Each way counts *price × rate × rate*, and the four are added up:
+# earn, and each of them counts *price × rate × rate*:
 #
-# .. math::
+# ========  ===================  ====================
+# the ways  second stove         third stove
+# ========  ===================  ====================
+# heat      10 · 1 · 1 = 10      10 · 1 · 3 = 30
+# fuel      (−1) · 4 · 1 = −4    (−1) · 6 · 3 = −18
+# ========  ===================  ====================
 #
-#    10\cdot1\cdot1+10\cdot1\cdot3+(-1)\cdot4\cdot1+(-1)\cdot6\cdot3=18
-#
-# It does not matter in which order we add. If we start on the left, we add first for each
-# stove, :math:`(10-4)\cdot1+(10-6)\cdot3`. With the tables first, we add for each output,
-# :math:`10\cdot(1+3)-(4+18)`. Both are 18.
+# All four are added up, and it does not matter in which order. If we start on the left, we
+# add first for each stove, down the columns: :math:`10-4=6` and :math:`30-18=12`. With the
+# tables first, we add for each output, along the rows: :math:`10+30=40` and
+# :math:`-4-18=-22`. Both make 18.
 #
 # So the result is the same for our house, but the work is not. To multiply an ``(a, b)``
 # matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
@@ -275,12 +280,10 @@ print("with the new table:", fresh)
 # long as you run the forward pass again after a change. If you multiply tables yourself,
 # you have to take care of it.
 #
-# Below are the dials, the table of the whole, and what the dials earn. The thermostat only
-# multiplies the dials by fixed numbers and adds, and *Mv*, "matrix times vector", stands
-# for it in the graph.
-#
-# Turn one dial up, and leave the other at 1. From which setting on does
-# it cost money to turn it further?
+# Below are the dials, the table of the whole, and what the dials earn. In the graph, the
+# thermostat is *Mv*, "matrix times vector": it multiplies the dials by fixed numbers and
+# adds. Turn one dial up, and leave the other at 1. From which setting on does it cost money
+# to turn it further?
 
 
 def installed(t):
@@ -384,8 +387,8 @@ assert torch.equal(t.grad, v_dials)
 assert torch.equal((v @ J_house) @ J_thermostat, v @ (J_house @ J_thermostat))
 ways = v[:, None, None] * J_house[:, :, None] * J_thermostat  # output, stove, dial
 assert ways[..., 1].flatten().tolist() == [0, 10, 30, 0, -4, -18]
-assert ways[..., 1].sum(0).tolist() == [0, (10 - 4) * 1, (10 - 6) * 3]  # for each stove
-assert ways[..., 1].sum(1).tolist() == [10 * (1 + 3), -(4 + 18)]  # for each output
+assert ways[..., 1].sum(0).tolist() == [0, 10 - 4, 30 - 18] == [0, 6, 12]  # each stove
+assert ways[..., 1].sum(1).tolist() == [10 + 30, -4 - 18] == [40, -22]  # each output
 assert torch.equal(ways.sum((0, 1)), v_dials)
 by_hand = [[1 * 1 + 1 * 1 + 1 * 0, 1 * 0 + 1 * 1 + 1 * 3], [2 + 4, 2 * 0 + 4 * 1 + 6 * 3]]
 assert (J_house @ J_thermostat).tolist() == by_hand == [[2, 4], [6, 22]]

@@ -121,10 +121,18 @@ print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 
 # %%
 # Its shape does not look like ``x``. ``@`` took ``J`` for a stack of tables, ``J[0, 0]``
-# and so on, and multiplied ``v`` by each. You saw ``J[0, 0]`` above, and its first column
-# is 1 and 0.5. It has met the first row of ``v``, 10 and −1, and this makes
-# :math:`10\cdot1+(-1)\cdot0.5=9.5`. But −1 is the price of the *fuel*, and 0.5 is a rate of
-# the *heat*. There is no error, because there happen to be as many measurements as rooms.
+# and so on, and multiplied ``v`` by each of them. Here are ``v`` and ``J[0, 0]``. The row
+# and the column in brackets have made the first number:
+#
+# .. code-block:: text
+#
+#             v                 J[0, 0], rates of the heat of room 1
+#            heat  fuel            stove 1  stove 2  stove 3
+#    room 1  [10    -1]    room 1   [1  ]     1        1
+#    room 2    0    -1     room 2   [0.5]     0.5      0.5
+#
+# It is :math:`10\cdot1+(-1)\cdot0.5=9.5`. So the price of the *fuel* has met a rate of the
+# *heat*. There is no error, because there happen to be as many measurements as rooms.
 #
 # It is a table after all
 # -----------------------

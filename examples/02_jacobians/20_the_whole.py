@@ -170,6 +170,10 @@ pullback.draw.cost((12, 3))
 # difference. (A few operations are exceptions. The box *More calls, and the exceptions*,
 # near the end of the page, is about those.)
 #
+# And what do you do with the 15,000 rates? Multiplied by a small ``turn`` of the dials,
+# ``table @ turn``, they say how much warmer each room gets. So you can look for the turn
+# that brings the rooms nearest to what you want (:ref:`hitting-targets`).
+#
 # .. predict::
 #    :expects: choice
 #    :code:

@@ -138,7 +138,7 @@ except RuntimeError as error:
 
 plan, v = torch.tensor([1.0, -2.0, 0.0]), torch.tensor([10.0, -1.0])
 value, changes = torch.func.jvp(house, (x,), (plan,))
-value, pull = torch.func.vjp(house, x)  # a pull with any v, to be called below
+value, pull = torch.func.vjp(house, x)  # pull is a function: pull(v) gives v @ J
 (stoves,) = pull(v)
 print("push, then prices:", v @ changes)
 print("pull, then plan:  ", stoves @ plan)
@@ -167,7 +167,7 @@ print("pull, then plan:  ", stoves @ plan)
 
 h = 0.01
 along = (house(x + h * plan) - house(x - h * plan)) / (2 * h)
-forgotten = v[0] + v[1] * x  # what each stove earns, with a slope of x
+forgotten = v[0] * 1 + v[1] * x  # for each stove; the rate of the fuel should be 2 * x
 print(f"moved, then prices: {v @ along:.2f}")
 print(f"wrong pull, then plan: {forgotten @ plan:.2f}")
 
@@ -217,10 +217,10 @@ pull(torch.ones(3))[0]
 # ---------------------------
 #
 # Here is where people use a push: a simulation has one knob and many outputs. In the
-# evening the heating is switched off. It is 20 degrees inside and 0 outside. In every hour
-# a house loses its temperature, divided by its insulation. Ours has an insulation of 5.5,
-# so in the first hour it loses :math:`20/5.5`, about 3.6 degrees. With an insulation of 6
-# it would lose :math:`20/6`, which is less:
+# evening the heating is switched off. It is 20 degrees inside and 0 outside. What a house
+# loses in an hour is its temperature divided by its insulation. Ours has an insulation of
+# 5.5, so in the first hour it loses :math:`20/5.5`, about 3.6 degrees. With an insulation
+# of 6 it would lose :math:`20/6`, which is less:
 
 
 def night(insulation):

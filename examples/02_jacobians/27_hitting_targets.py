@@ -43,8 +43,9 @@ print("missing:", missing)
 # ---------------------
 #
 # Try the obvious thing first, and go against the gradient of the fuel. That is the second
-# row of the table, ``[2, 4, 6]``. A step of ``-k * [2, 4, 6]`` lowers the fuel by
-# :math:`k(2\cdot2+4\cdot4+6\cdot6)=56k`, so with :math:`k=1/56` it falls by 1.
+# row of the table, ``[2, 4, 6]``. In a step of ``-k * [2, 4, 6]`` the first stove goes down
+# by :math:`2k`, and at a rate of 2 this lowers the fuel by :math:`4k`. All three stoves
+# together lower it by :math:`4k+16k+36k=56k`. So with :math:`k=1/56` it falls by 1.
 #
 # .. predict::
 #    :item: 0
@@ -103,7 +104,7 @@ print("a and b:", amounts)
 
 # %%
 # The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
-# need half of the heat's row, less an eighth of the fuel's row.
+# need half of the heat's row, minus an eighth of the fuel's row.
 #
 # Each number in the table above comes from two rows. They are multiplied entry by entry,
 # and the results are added up. This is the *dot product* of the two rows. In the code,
@@ -152,9 +153,9 @@ print("change of the fuel:", fuel)
 # %%
 # The heat stays, as planned, and the fuel stays, too. As far as the table knows, this
 # movement does nothing at all, and we call it *idle*. A house with more stoves than outputs
-# always has an idle movement, because two conditions cannot fix three numbers. So our step
-# is not the only one. We may add any amount of the idle movement to it, and still hit both
-# targets.
+# always has an idle movement, because two conditions leave one of three numbers free. So
+# our step is not the only one. We may add any amount of the idle movement to it, and still
+# hit both targets.
 #
 # Which of these steps is best? The table is right only near the place where it was
 # computed, so we want a short one. The length of a step is the root of the sum of its
@@ -188,11 +189,11 @@ for amount in (-1.0, 0.0, 1.0):
 # Why a sum of rows is the shortest
 # ---------------------------------
 #
-# What the table says about an output is a dot product, too: that of the movement with the
-# row of the output. For the idle movement it is 0 with both rows, because it changes
-# neither heat nor fuel. With the row of the heat, for example, it is 1 · 1 + (−2) · 1 + 1 ·
-# 1 = 0. And our step is made of these two rows. So the dot product of the idle movement
-# with our step is 0 as well:
+# The change of the heat is a dot product, too: that of the heat's row with the movement.
+# With the idle movement it is :math:`1\cdot1-1\cdot2+1\cdot1=0`, and with the fuel's row it
+# is :math:`2\cdot1-4\cdot2+6\cdot1=0`. Our step is half of the one row minus an eighth of
+# the other. So its own dot product with the idle movement is half of 0 minus an eighth of
+# 0:
 #
 # .. math::
 #
@@ -221,6 +222,22 @@ for amount in (-1.0, 0.0, 1.0):
 # rows that hits the targets is the *shortest* step that hits them, as far as the table
 # knows.
 #
+# Here is our step, once alone and twice with a quarter of the idle movement. All steps that
+# hit both targets end on the dashed line:
+
+import matplotlib.pyplot as plt
+
+across, up = step.norm(), idle.norm()  # along our step, and along the idle one
+fig, ax = plt.subplots(figsize=(5, 4))
+for amount, name in ((1, "step + idle / 4"), (0, "our step"), (-1, "step - idle / 4")):
+    end = (across, amount * up / 4)
+    ax.annotate("", end, (0, 0), arrowprops={"arrowstyle": "->"})
+    ax.text(*end, f"  {name}", va="center")
+ax.axvline(across, linestyle="--")
+ax.set(xlim=(-0.1, 1), ylim=(-0.8, 0.8), aspect="equal")
+text = ax.set_title("All steps that hit both targets: ours is the shortest")
+
+# %%
 # One call for all of this
 # ------------------------
 #
@@ -231,6 +248,9 @@ for amount in (-1.0, 0.0, 1.0):
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
 # %%
+# For the scores of a network, ``x`` is the image as a vector, and ``J`` has a row for each
+# class. ``missing`` has a number for the class that should rise, and 0 for the others.
+#
 # If a stove is stuck
 # -------------------
 #
@@ -322,6 +342,9 @@ square = jacrev(house)(torch.tensor([1.0, 2.0]))
 torch.testing.assert_close(torch.linalg.pinv(square), torch.linalg.inv(square))
 assert not (J @ idle).any()
 assert (amounts @ J @ idle).abs() < 1e-6  # at right angles to it
+assert [(row * idle).tolist() for row in J] == [[1, -2, 1], [2, -8, 6]]
+torch.testing.assert_close(J[0] / 2 - J[1] / 8, step)
+torch.testing.assert_close(J[1] * 2 * x, torch.tensor([4.0, 16.0, 36.0]))
 assert step @ idle == 0
 for amount in torch.linspace(-1, 1, 20):
     assert (step + amount * idle).norm() > step.norm()

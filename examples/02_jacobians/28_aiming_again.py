@@ -72,9 +72,9 @@ for _ in range(3):
 # This is *Newton's method*. At school it had one number in and one out, and the derivative
 # stood where the table stands here. Each step has less to correct than the one before, so
 # it is shorter, and what the table misses is the *square* of a short step. That is why it
-# arrives so fast, from a good start. It solves equations in this way, here with the whole
-# Jacobian at each step. For the robot, ``x`` holds the angles of the joints and the targets
-# say where the hand should be.
+# arrives so fast, from a good start. Newton's method solves equations in this way. Ours are
+# two, heat = 6 and fuel = 13, and each step takes the whole Jacobian. For the robot, ``x``
+# holds the angles of the joints and the targets say where the hand should be.
 #
 # A target that is too low
 # ------------------------

@@ -15,11 +15,12 @@ and we ask for its tables in the same way.
 """
 
 # %%
-# Our samples are four houses, with three stoves each. We count them from 0, as Python does,
-# so they are houses 0, 1, 2 and 3. ``X`` has a row for each house, and ``house`` takes one
-# of these rows to heat and fuel. ``jacrev(house)`` is a function, too: give it one row, and
-# it returns the Jacobian of that house. We could call it in a loop, once for each row.
-# :term:`vmap` does so in one call, for all rows at the same time, and stacks the results:
+# Our samples are four houses, with three stoves each. We count both from 0, as Python does:
+# houses 0, 1, 2 and 3, and stoves 0, 1 and 2. ``X`` has a row for each house, and ``house``
+# takes one of these rows to heat and fuel. ``jacrev(house)`` is a function, too: give it
+# one row, and it returns the Jacobian of that house. We could call it in a loop, once for
+# each row. :term:`vmap` does so in one call, for all rows at the same time, and stacks the
+# results:
 
 import torch
 from torch.func import jacrev, vmap
@@ -36,7 +37,7 @@ tables[3]
 
 # %%
 # The shape is ``(4, 2, 3)``: first the house, then its table of heat and fuel by stove.
-# House 3 has its third stove at 5, so the last entry of its table is 10.
+# House 3 has its stove 2 at 5, so the last entry of its table is 10.
 #
 # The Jacobian of the whole batch
 # -------------------------------
@@ -55,8 +56,8 @@ full.shape
 
 # %%
 # The shape is that of the result, house and measurement, followed by that of ``X``, house
-# and stove. Counting from 0, ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to
-# the third stove of house 3. It is 0, because one house has nothing to do with another.
+# and stove. So ``full[0, 1, 3, 2]`` says how the fuel, measurement 1, of house 0 reacts to
+# stove 2 of house 3. It is 0, because one house has nothing to do with another.
 # Most of the entries are like this one:
 
 print("entries:", full.numel(), " not zero:", full.count_nonzero().item())
@@ -75,8 +76,8 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 # What a thousand tables cost
 # ---------------------------
 #
-# With a thousand houses, only one entry in a thousand would be worth computing. The cost
-# of a Jacobian is counted in pulls (:ref:`the-whole-jacobian`). In a pull, one ``v``, with
+# With a thousand houses, 999 of a thousand entries would be such zeros. The cost of a
+# Jacobian is counted in pulls (:ref:`the-whole-jacobian`). In a pull, one ``v``, with
 # a price for each number of the result, goes back through the whole street, and brings a
 # :term:`vector-Jacobian product`.
 #
@@ -121,7 +122,7 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 # rows of both houses at once? And can you see the heat row of house 0 beside the fuel row
 # of house 1?
 
-names = [f"house {b}, stove {k}" for b in (0, 1) for k in (1, 2, 3)]
+names = [f"house {b}, stove {k}" for b in (0, 1) for k in (0, 1, 2)]
 first = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
 pullback.live(street, X[:2], first, rows=rows[:4], columns=names)
 
@@ -171,9 +172,9 @@ steps.shape
 #    :expects: largest
 #    :label: fuel above the target
 #    :for: the house, counted from 0
-#    :wrong: fuel before: It burns most, but its third stove is also far up, and a short
+#    :wrong: fuel before: It burns most, but its stove 2 is also far up, and a short
 #          step saves much.;
-#       first stove: Its first stove is up most, and a short step saves much there.;
+#       first stove: Its stove 0 is up most, and a short step saves much there.;
 #       least of all: Its stoves differ by as much as 2, so one can take over from another
 #          at a lower price.
 #
@@ -231,8 +232,8 @@ with torch.no_grad():
 #       It is a little too small: It is much too small. Training has compared predictions,
 #          and never rates.
 #
-#    The prediction for this house is right, to a tenth of a unit. Its third stove stands at
-#    5, so the fuel rises at a rate of 10 with this stove. What does the network's table say
+#    The prediction for this house is right, to a tenth of a unit. Its stove 2 stands at 5,
+#    so the fuel rises at a rate of 10 with this stove. What does the network's table say
 #    about this rate?
 #
 #    - It is right, too
@@ -244,7 +245,7 @@ of_network = vmap(jacrev(network))(X).detach()  # the network in the place of th
 print("rates:", of_network[3, 1].round(decimals=1), " true:", tables[3, 1])
 
 # %%
-# The network takes the rate of the third stove for half of what it is. By its table,
+# For stove 2, the network's rate is half of what it is in the house. By its table,
 # turning this stove down by 0.2 saves one unit of fuel. In the house it saves nearly two.
 # Training has compared predictions, and never rates: two curves can meet in a point and
 # have different slopes there. So before you act on the rates of a network, compare them

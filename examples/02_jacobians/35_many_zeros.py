@@ -4,23 +4,15 @@ r"""
 A Jacobian with many zeros, from fewer pushes
 =============================================
 
-In a convolution each output looks at a few pixels of the image. In a simulated circuit, or
-a weather model, each place reacts to its neighbors only. So nearly all of the
-:term:`Jacobian`, the table of rates, is zero. It is *sparse*. On this page a program
-simulates a long corridor of a thousand rooms, where each room reacts only to itself and to
-its two neighbors. ``jacfwd`` takes a thousand pushes for the table, because each push, a
-:term:`Jacobian-vector product` ``J @ u``, brings one column. With a minute for a push, that
-is most of a day. If you know where the zeros are, one push can bring many columns.
-``pullback.sparsity`` finds the zeros, and tells which columns can go into one push. With
-such tables we find the temperatures at which the corridor settles.
+You want the :term:`Jacobian`, the table of rates, of a simulation in which each place
+reacts to its neighbors only. A push for each of its thousand columns takes too long. But
+nearly all of the table is zero, and if you know where, one push can bring many columns.
 """
 
 # %%
-# We begin with six rooms, so that we can see the table. ``T`` holds their temperatures, and
-# the function says how fast each room warms up. We call this its *warming*. A room gains
-# heat from its two neighbors: the temperature of the room on its left, and twice that of
-# the room on its right, because a draft blows from right to left and carries the air along.
-# It loses heat, and the warmer it is, the more: in our corridor, the square of its own
+# A corridor has six rooms. ``T`` holds their temperatures, and the function says how fast
+# each room warms up. We call this its *warming*. A room gains the temperature of the room
+# on its left, and twice that of the room on its right. It loses the square of its own
 # temperature. Outside, beyond both ends of the corridor, the temperature is 0:
 
 import torch
@@ -38,17 +30,25 @@ J
 
 # %%
 # Each row has at most three numbers that are not zero: 1 for the left neighbor, minus
-# twice the temperature for the room itself, and 2 for the right neighbor. A table with
-# three such diagonals is called *tridiagonal*. Everything else is zero, whatever the
-# temperatures are, because the formula of a room does not contain the others. We call a
-# place of the table *filled* if it can hold something other than zero.
+# twice the temperature for the room itself, and 2 for the right neighbor. (That one counts
+# twice because a draft blows from right to left and carries the air along.) Everything else
+# is zero, whatever the temperatures are, because the formula of a room does not contain the
+# others. We call a place of the table *filled* if it can hold something other than zero.
+#
+# A table with few filled places is *sparse*, and one with three such diagonals is
+# *tridiagonal*. The table of a convolution is sparse, too, since each output looks at a few
+# pixels of the image, and so is that of a circuit or a weather model.
+#
+# Suppose that the corridor has a thousand rooms, and that one push takes a minute.
+# ``jacfwd`` takes a push for each column, and that is most of a day. Can we do with fewer?
 #
 # Two columns in one push
 # -----------------------
 #
-# A push with a single 1 in ``u`` gives one column. Column 0 is filled in rows 0 and 1 only.
-# Column 3 is filled in rows 2, 3 and 4. There is no row in which both are filled. We say
-# that the two columns do not *meet*. What happens if we push them *together*?
+# A push ``J @ u``, a :term:`Jacobian-vector product`, gives one column if ``u`` has a
+# single 1. Column 0 is filled in rows 0 and 1 only. Column 3 is filled in rows 2, 3 and 4.
+# There is no row in which both are filled. We say that the two columns do not *meet*. What
+# happens if we push them *together*?
 #
 # .. predict::
 #    :for: six numbers
@@ -87,20 +87,18 @@ both
 import pullback
 
 for_long = pullback.sparsity(corridor, torch.ones(1000), mode="forward")
-print("pushes:", for_long.n_colors)  # columns that share a push are called a color
+print("pushes:", for_long.n_colors)  # in how many groups no two columns meet
 
 # %%
 # Not 500, as with pairs of columns, but three. Columns that are three apart never meet, so
 # columns 0, 3, 6, 9 and so on, a third of them all, go into one push. For a million rooms
 # it takes three pushes as well. We give a *color* to each of these groups, so that columns
-# of the same color do not meet. By hand, go through the columns from left to right, and
-# give each column the first color that none of the columns it meets already has.
-# ``pullback.sparsity`` has found the filled places and the colors (``mode="forward"`` says
-# that it is to push).
+# of the same color do not meet. ``pullback.sparsity`` has found the filled places and the
+# colors (``mode="forward"`` says that it is to push). A box at the end does it by hand.
 #
-# Here is the table of our six rooms
-# in its three colors, and beside it what the three pushes bring. A push adds up the two
-# columns of its color, and no two of their filled places land on each other:
+# Here is the table of our six rooms in its three colors, and beside it what the three
+# pushes bring. A push adds up the two columns of its color, and no two of their filled
+# places land on each other:
 
 found = pullback.sparsity(corridor, T, mode="forward")
 pullback.draw.compression(found)
@@ -201,10 +199,10 @@ print("right end:", warm[-4:])
 # :math:`3^2`. Toward both ends it gets colder, and coldest at the right, where the draft
 # carries in the air from outside.
 #
-# Each step took three pushes instead of a thousand. In the simulation at the top of the
-# page, that is three minutes instead of most of a day. :ref:`sparse-measured` has measured
-# how much is saved. As always with Newton's method, where it goes depends on the start.
-# All rooms at 0 would rest as well, and from a start with all rooms at 1 it goes astray.
+# Each step took three pushes instead of a thousand. With a minute for a push, that is
+# three minutes instead of most of a day. :ref:`sparse-measured` has measured how much is
+# saved. As always with Newton's method, where it goes depends on the start. All rooms at 0
+# would rest as well, and from a start with all rooms at 1 it goes astray.
 #
 # Too few colors
 # ---------------
@@ -230,14 +228,14 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # It is a 3, but the table has no 3 in this row. It is the sum of 1 and 2, from the rooms on
 # the left and on the right. From the sum we cannot get the parts back, and nothing tells us
 # that it is a sum. So the pattern of the zeros has to be right, and for *every* input that
-# you use it for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that
-# was read off there would be missing it.
+# you use it for. Suppose that somebody reads it off at ``T = 0``. There the diagonal, minus
+# twice the temperature, is zero as well, and it would be missing from the pattern.
 #
 # How do you find the pattern of a function of your own? ``pullback.sparsity`` goes through
 # the operations of the function, and notes for every number from which inputs it has been
 # computed. The values of ``T`` play no part in this. So it finds all 16 filled places even
 # when it is shown ``T = 0``, and what it returns, the pattern with its colors, can be used
-# at any ``T``, as long as the function treats every ``T`` in the same way. Its method
+# at any ``T``, as long as the function decides nothing by the values in ``T``. Its method
 # ``jacobian`` takes the pushes, and returns a *sparse* tensor, which stores the filled
 # places and leaves out the rest. For ten thousand rooms that is about 30,000
 # numbers, with their places, instead of 100 million.
@@ -269,8 +267,7 @@ pullback.live(corridor, T, u=u, rows=[f"warming {i}" for i in range(6)], columns
 #    - Columns that do not meet in any row can share one push, and their numbers can be
 #      told apart afterward: the column tells which push, the row the place in it.
 #    - A tridiagonal Jacobian takes at most three pushes, however large it is.
-#    - To color a pattern, give each column the first color that none of the columns it
-#      meets already has. ``pullback.sparsity`` finds the pattern and the colors.
+#    - ``pullback.sparsity`` finds the pattern and the colors.
 #    - With too few colors, or with a pattern that lacks a filled place, some of the
 #      numbers can be sums of several others, and you cannot see it in the result.
 #
@@ -317,10 +314,17 @@ pullback.draw.compression(of_ring)
 # .. dropdown:: Colors for a pattern of your own
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
-#    ``True`` wherever a place is filled. Then go through the columns from left to right,
-#    and give each column the first color that none of the columns it meets already has.
-#    This may take more colors than necessary, but the numbers can always be told apart. For
-#    the corridor it finds our three:
+#    ``True`` wherever a place is filled. Number the colors from 0, and go through the
+#    columns from left to right. For each column, ask:
+#
+#    1. Which of the columns on its left does it meet?
+#    2. Which colors do these have?
+#    3. What is the smallest color that is not among them? The column gets this one.
+#
+#    In the corridor, column 0 meets none yet and gets 0, column 1 meets column 0 and gets
+#    1, and column 2 meets both and gets 2. Column 3 meets the columns 1 and 2 only, and so
+#    it gets 0 again. This may take more colors than necessary, but the numbers can always
+#    be told apart. For the corridor it finds our three:
 
 
 def colors(pattern):
@@ -351,6 +355,9 @@ assert still(3.0, both=3) == still(0.0, both=3) == still(2.0, both=2) == 0
 assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(from_pushes(T), formula)
 assert torch.equal(from_pushes(T.double()), formula.double())
+meet = (pattern.T.float() @ pattern.float() > 0).tolist()
+on_the_left = [[k for k in range(j) if meet[j][k]] for j in range(4)]
+assert on_the_left == [[], [0], [0, 1], [1, 2]]
 assert colors(pattern).tolist() == color.tolist() == [0, 1, 2, 0, 1, 2]
 wide = torch.ones(1000, 1000, dtype=torch.bool).triu(-1).tril(1)
 assert colors(wide).tolist() == [j % 3 for j in range(1000)]

@@ -16,14 +16,13 @@ prediction, and so it can tell how to move one and keep the other.
 """
 
 # %%
-# .. dropdown:: The network, how it was trained, and how we measure the harm
+# .. dropdown:: The network, and how it was trained
 #
 #    It has a hidden layer of three units, and two outputs, heat and fuel. Each unit
 #    multiplies the settings by its weights, adds them up with a bias, and sends the sum
 #    through SiLU, a smooth curve. We train it for a few seconds on a hundred settings of
 #    the stoves and on what the house does at each. The seed is there so that you get the
-#    same network. ``report`` will print what the network predicts after a repair, and how
-#    far off it is on average at the hundred settings.
+#    same network.
 
 import torch
 
@@ -37,19 +36,6 @@ for _ in range(600):
     optimizer.zero_grad()
     torch.nn.functional.mse_loss(net(settings), measured).backward()
     optimizer.step()
-
-
-def error(weights):
-    return (network(weights, settings) - measured).abs().mean(0)
-
-
-def report(**repaired):
-    print("           tonight:      off elsewhere by:")
-    print("            heat   fuel   heat   fuel")
-    for name, weights in repaired.items():
-        (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
-        print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
-
 
 # %%
 # The network has learned from a hundred settings. To try a repair, we want to run it with
@@ -69,12 +55,31 @@ x = torch.tensor([1.0, 2.0, 3.0])
 print("predicted:", network(weights, x).round(decimals=2), " true: heat 6, fuel 14")
 
 # %%
+# .. dropdown:: ``report`` prints what a repair does
+#
+#    It has a line for each set of weights: first the two predictions for tonight, and then
+#    how far off the predictions at the hundred settings are, on average.
+
+
+def error(weights):
+    return (network(weights, settings) - measured).abs().mean(0)
+
+
+def report(**repaired):
+    print("           tonight:      off elsewhere by:")
+    print("            heat   fuel   heat   fuel")
+    for name, weights in repaired.items():
+        (heat, fuel), (of_heat, of_fuel) = network(weights, x), error(weights)
+        print(f"{name:10} {heat:5.2f}  {fuel:5.2f}  {of_heat:.3f}  {of_fuel:.3f}")
+
+
+# %%
 # The quick repair
 # ----------------
 #
 # The last layer adds a bias to the fuel. So we can raise this one number by what is
-# missing. How much harm does that do? We print the two predictions for tonight, and beside
-# them how far off the predictions at the hundred settings are, on average.
+# missing. How much harm does that do? ``report`` prints the two predictions for tonight,
+# and beside them how far off the predictions at the hundred settings are, on average.
 #
 # .. predict::
 #    :expects: choice
@@ -117,10 +122,10 @@ blocks["0.weight"].shape
 
 # %%
 # The shape of a block is ``y.shape + parameter.shape``: first the prediction, heat or fuel,
-# and then the place in the parameter, here the unit and the stove. Each weight of a unit is
-# multiplied by the setting of its stove, and the stoves stand at 1, 2 and 3. So the second
-# weight of a unit has twice the rates of the first, and the third has three times these
-# rates. We look at the first weight of each unit:
+# and then the place in the parameter, here the unit and the stove. A unit multiplies its
+# first weight by 1, its second by 2 and its third by 3, the settings of the stoves. So the
+# rates of the three differ by these factors, and have the same signs. It is enough to look
+# at the first weight of each unit:
 
 print("units:       0     1     2")
 print("heat:", blocks["0.weight"][0, :, 0].round(decimals=2).numpy())
@@ -134,9 +139,9 @@ print("fuel:", blocks["0.weight"][1, :, 0].round(decimals=2).numpy())
 #
 # The second repair is to train these nine weights a little longer, on tonight's setting
 # alone. The target for the fuel is 14, and that for the heat is 5.95, what the network says
-# now. The loss is the sum of the squares of what they miss. At the start the heat is on its
-# target, so the first step follows the rates of the fuel alone. It moves a weight up where
-# its rate is positive, and down where it is negative.
+# now. The loss is the error of the heat, squared, plus the error of the fuel, squared. At
+# the start the heat is on its target, so the first step follows the rates of the fuel
+# alone. It moves a weight up where its rate is positive, and down where it is negative.
 #
 # .. predict::
 #    :expects: choice
@@ -157,14 +162,14 @@ print("fuel:", blocks["0.weight"][1, :, 0].round(decimals=2).numpy())
 from torch.func import grad
 
 
-def changed_by(step):
+def changed_by(step):  # the weights after a step of the nine
     return {**weights, "0.weight": weights["0.weight"] + step}
 
 
 wanted = network(weights, x) + missing
 
 
-def trained(steps, rate):
+def trained(steps, rate):  # the weights after so many steps against the gradient
     loss = lambda step: ((network(changed_by(step), x) - wanted) ** 2).sum()
     step = torch.zeros(3, 3)
     for _ in range(steps):
@@ -216,20 +221,20 @@ report(before=weights, training=ten, step=changed_by(step))
 # * *Unit 2* moves the heat most. Its weights go down a little, and take away the heat that
 #   the others have brought.
 #
-# In the picture each unit is moved as a whole, its three weights by 1, 2 and 3 times its
-# number in ``u``. So its column holds 1·1 + 2·2 + 3·3 = 14 times the rates of its first
-# weight. Now leave unit 2 as it is: set the last number of ``u`` to 0. What was it
-# needed for?
+# The picture takes the step apart. A 1 in ``u`` stands for a unit's share of it, and a 0
+# leaves this unit as it is. The column of a unit says what its share does to heat and fuel,
+# and all three together bring the fuel that is missing, and no heat, up to rounding. Now
+# set the last number of ``u`` to 0. What was unit 2 needed for?
 
 import pullback
 
 
-def moved(units):
-    return network(changed_by(torch.outer(units, x)), x)  # a row of 1, 2, 3 for each unit
+def moved(shares):
+    return network(changed_by(shares[:, None] * step), x)  # a row of step each
 
 
 names = {"rows": ["heat", "fuel"], "columns": ["unit 0", "unit 1", "unit 2"]}
-pullback.live(moved, torch.zeros(3), u=step[:, 0].round(decimals=3), **names)
+pullback.live(moved, torch.zeros(3), u=torch.ones(3), **names)
 
 # %%
 # .. dropdown:: Answer
@@ -279,18 +284,12 @@ print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 # .. admonition:: Remember
 #
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
-#      ``jacrev`` and ``vmap``. A function that ignores this argument has a Jacobian of
-#      zeros.
-#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
-#      output, then the place in the parameter.
-#    - The gradient of a loss is one row, and a step along it takes other outputs with it.
-#      The Jacobian has a row for each output, so you can move one and keep the other, if
-#      their rows are not nearly parallel: flatten the block, and ``pinv`` finds the
-#      shortest step that does both, as far as the table holds.
-#    - The shortest step need not be the one that does the least harm. What a step does
-#      elsewhere is in the tables of the other samples. With a sample in each row of ``X``,
-#      ``vmap(jacrev(network), in_dims=(None, 0))(weights, X)`` has the blocks of each.
-#      ``None`` says that all samples share the weights.
+#      ``jacrev`` and ``vmap``. Each gets a block of shape ``y.shape + parameter.shape``.
+#    - A step along the gradient of a loss takes other outputs with it. The Jacobian has a
+#      row for each output, so ``pinv`` can move one and keep the other, as far as the table
+#      holds, if their rows are not nearly parallel.
+#    - The shortest step need not do the least harm to other samples. What it does to them
+#      is in their tables, ``vmap(jacrev(network), in_dims=(None, 0))(weights, X)``.
 #
 # .. predict:: Try it
 #    :expects: signs
@@ -332,16 +331,17 @@ report(before=weights, step=changed_by(warmer))
 #
 #    Two targets cannot fix nine weights. So there are *idle* movements, which change
 #    neither of tonight's predictions, as far as the table knows (:ref:`hitting-targets`).
-#    We can make one from any weight. Turn the weight up by 1. Heat and fuel change, and
-#    ``pinv`` finds the shortest step that changes them by as much. Now take this step
-#    *backward*. Heat and fuel are where they were, and yet the weights have moved. ``idle``
-#    has a column for each of the nine weights, with the movement that is made from it.
+#    We can make one from any weight, in two moves. First turn the weight up by 1. This
+#    changes heat and fuel. Then take the change back with the shortest step that does so,
+#    which ``pinv`` finds. Heat and fuel are where they were, and yet the weights have
+#    moved. ``idle`` has such a movement in each of its nine columns, one for each weight.
 #
 #    If we add idle movements to our step, it still hits both targets. Elsewhere they do
 #    change the predictions, so they can undo some of the harm. How much of each do we add?
-#    With the right amounts, ``others @ idle @ amounts`` would be the opposite of what the
-#    shortest step spoils. Nine amounts cannot hit 200 targets. Where targets are too many
-#    to be hit, ``pinv`` makes the sum of the squares of what is missed as small as it can.
+#    The shortest step changes the 200 other predictions by ``spoiled``, and we would like
+#    to take all of this back. So there are 200 targets, and nine amounts cannot hit them
+#    all. Where targets are too many to be hit, ``pinv`` makes the sum of the squares of
+#    what is missed as small as it can.
 #    For a single linear layer, `Meng and others <https://arxiv.org/abs/2202.05262>`_
 #    correct facts in language models with such a step.
 #
@@ -545,7 +545,8 @@ torch.testing.assert_close(spoiled, really, atol=0.05, rtol=0)
 assert spoiled[1::2].max() == spoiled.abs().max()
 larger = trained(10, rate=0.03)
 first = blocks["0.weight"][:, :, 0]  # the rates of the first weight of each unit
-torch.testing.assert_close(jacrev(moved)(torch.zeros(3)), 14 * first)
+share = (step[:, 0] * 14 * first).detach()  # 14 = 1·1 + 2·2 + 3·3, over a unit's weights
+torch.testing.assert_close(jacrev(moved)(torch.zeros(3)), share, atol=1e-4, rtol=1e-4)
 ways = {"bias": bias, "step": changed_by(step), "least": changed_by(least)}
 ways |= {"training": ten, "longer": longer, "larger": larger}
 harm = {name: error(w) - error(weights) for name, w in ways.items()}
@@ -611,10 +612,10 @@ assert last.count_nonzero() == 6
 torch.testing.assert_close(step, torch.outer(step[:, 0], x), atol=1e-4, rtol=0)
 assert torch.equal(moved(torch.zeros(3)), network(weights, x))
 by_unit = jacrev(moved)(torch.zeros(3))
-torch.testing.assert_close(by_unit @ step[:, 0], missing, atol=1e-3, rtol=0)
-alone = by_unit @ (step[:, 0] * torch.tensor([1.0, 1.0, 0.0]))
+torch.testing.assert_close(by_unit.sum(1), missing, atol=1e-3, rtol=0)
+alone = by_unit @ torch.tensor([1.0, 1.0, 0.0])
 assert 0.03 < alone[0] < 0.035  # without unit 2 the heat rises
-assert (by_unit[0, :2] * step[:2, 0] > 0.4 * alone[0]).all()
+assert (by_unit[0, :2] > 0.4 * alone[0]).all()
 assert missing[1] < alone[1] < missing[1] + 0.15
 quickly = (network(bias, settings) - network(weights, settings))[:, 1]
 torch.testing.assert_close(quickly, missing[1].expand(100))  # the same everywhere

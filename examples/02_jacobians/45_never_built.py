@@ -89,9 +89,9 @@ W.grad
 # ======  ====================  =======================  ============
 # sample  rate: second input    price of second output   rate · price
 # ======  ====================  =======================  ============
-# 0       2                     1                        2
-# 1       1                     4                        4
-# 2       1                     0                        0
+# first   2                     1                        2
+# second  1                     4                        4
+# third   1                     0                        0
 # ======  ====================  =======================  ============
 #
 # All three samples use the same weight, so their products are added up.
@@ -104,9 +104,10 @@ W.grad
 # For another weight we take other columns, the column of its input in ``X`` and that of its
 # output in ``V``.
 #
-# A product of matrices does this for all four weights. In it, a *row* of the matrix on the
-# left meets a column of the one on the right. So we write the columns of ``V`` as rows,
-# which is ``V.T``. In brackets you see our row, our column, and the 6 that they make:
+# A product of matrices does this for all four weights. But its left matrix needs a *row*
+# where we have a column of ``V``. So we turn ``V`` on its side, which is ``V.T``: its rows
+# are the columns of ``V``. In brackets you see our row, our column, and the 6 that they
+# make:
 #
 # .. code-block:: text
 #
@@ -117,12 +118,12 @@ W.grad
 #
 # These are the numbers of ``W.grad``: the gradient of all weights is ``V.T @ X``.
 #
-# The inputs have a gradient, too. Take the first input of the second sample. It moves both
-# outputs of its sample. The rates are the two weights that it is multiplied by, 1 and 2,
-# the first column of ``W``. The prices of the two outputs are 0 and 4, the second row of
-# ``V``. So its gradient is :math:`0\cdot1+4\cdot2=8`. A row of ``V`` has met a column of
-# ``W``, and for all inputs this is ``V @ W``. We compare both with what ``backward`` has
-# computed:
+# The inputs have a gradient, too. Take the 0 in ``X``, the first input of the second
+# sample. It moves both outputs of its sample. The first output multiplies it by the weight
+# 1, and the second by 2, so these are the rates: the first column of ``W``. The prices of
+# the two outputs are 0 and 4, the second row of ``V``. So its gradient is
+# :math:`0\cdot1+4\cdot2=8`. A row of ``V`` has met a column of ``W``, and for all inputs
+# this is ``V @ W``. We compare both with what ``backward`` has computed:
 
 print(torch.equal(W.grad, V.T @ X.detach()))
 print(torch.equal(X.grad, V @ W.detach()))
@@ -161,8 +162,8 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 #    Only the weights in one row of ``W``, the row that makes this output. Take ``Y[2, 1]``,
 #    the second output of the last sample. It is made with ``W[1, 0]`` and ``W[1, 1]``,
 #    which are multiplied by the inputs 3 and 1. If its price rises by 1, the gradient of
-#    ``W[1, 0]`` rises by 3 and that of ``W[1, 1]`` by 1. For sample 1 the gradient of only
-#    one weight changes, because its first input is 0.
+#    ``W[1, 0]`` rises by 3 and that of ``W[1, 1]`` by 1. For the second sample the gradient
+#    of only one weight changes, because its first input is 0.
 #
 # A rule for each operation
 # -------------------------
@@ -184,10 +185,10 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 #
 # Look again at the rules. ``X`` stands in the rule for the weights, ``V.T @ X``. The walk
 # back begins when the forward pass is over, so PyTorch has to keep ``X`` until then. In the
-# same way it keeps ``W`` for ``V @ W``, and ``x`` for ``v * 2 * x``. The rule for a sum
-# copies what arrives, so nothing has to be kept for it. And for ``tanh`` PyTorch keeps the
-# result. If the result is :math:`t`, the slope is :math:`1-t^2`, so the rule needs no more
-# than that.
+# same way it keeps ``W`` for ``V @ W``, if ``X`` needs a gradient, and ``x`` for ``v * 2 *
+# x``. The rule for a sum copies what arrives, so nothing has to be kept for it. And for
+# ``tanh`` PyTorch keeps the result. If the result is :math:`t`, the slope is :math:`1-t^2`,
+# so the rule needs no more than that.
 #
 # We can count this. ``kept_numbers(f, x)`` runs ``f`` and counts the numbers that PyTorch
 # keeps for a walk back.
@@ -363,6 +364,9 @@ torch.testing.assert_close(price, carried)
 small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
 second = small[:, 1] * V[:, 1]  # of the second weight of the second output
 assert second.tolist() == [2, 4, 0]
+data, weight = torch.ones(3, 5), torch.ones(2, 5, requires_grad=True)
+assert kept_numbers(lambda W: data @ W.T, weight) == data.numel()  # and not the weights
+assert kept_numbers(lambda X: X @ weight.T, data.requires_grad_()) == 15 + 10
 assert (V.T @ small).tolist() == [[7, 4], [1, 6]]
 assert (V.T @ small)[1, 1] == second.sum() == 6
 assert (V @ torch.tensor([[1.0, 0.0], [2.0, 1.0]]))[1, 0] == 8

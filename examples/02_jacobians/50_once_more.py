@@ -104,10 +104,12 @@ H
 # this rate rises by 2. When the second stove is turned up by a unit, the product goes
 # from :math:`2\cdot3` to :math:`3\cdot3`, and the rate rises by 3.
 #
-# Now look at the first column. It holds the same numbers as the first row: the second stove
-# changes the rate of the first by as much as the first changes the rate of the second. The
-# table is *symmetric*. So is the Hessian of every function whose second derivatives are
-# continuous, which means that they don't jump anywhere.
+# Now look at the first column. It holds the same numbers as the first row. Take its 3, in
+# the row of the second stove. The rate of this stove contains the product of the first
+# setting and the third. When the first stove is turned up by a unit, this product goes from
+# :math:`1\cdot3` to :math:`2\cdot3`, and the rate rises by the setting of the third stove,
+# as before. The table is *symmetric*. So is the Hessian of every function whose second
+# derivatives are continuous, which means that they don't jump anywhere.
 #
 # .. predict::
 #    :label: H u
@@ -168,20 +170,21 @@ print("stop:", -rate / curvature)
 # The rate along the plan grows by 2 for each unit. It began at −1, and after half a unit it
 # is zero. There we should stop, and there the fuel was lowest in our trial.
 #
-# In symbols, the rate along the plan is ``g @ u``. On the way ``u`` stays the same, and
-# ``g`` changes by ``H @ u`` for each unit. So ``g @ u`` changes by ``(H @ u) @ u``. With
-# ``H @ u`` at ``[1, 1, -1]`` and ``u`` at ``[0, 1, -1]``, this is
+# In symbols, the rate along the plan is ``g @ u``: the rate of each stove, times its number
+# in ``u``, added up. For each unit that we go, ``u`` stays the same, and the rates change
+# by ``H @ u``, which is ``[1, 1, -1]``. So we multiply these changes by ``u`` in the same
+# way, which is ``(H @ u) @ u``:
 #
 # .. math::
 #
-#    1\cdot0+1\cdot1+(-1)\cdot(-1)=2,
+#    1\cdot0+1\cdot1+(-1)\cdot(-1)=2
 #
-# the 2 from above. It is called the *curvature* along ``u``. If the rate is negative and
-# the curvature positive, we save until the rate has come up to zero, after
-# ``-rate / curvature``. This is Newton's method again (:ref:`aiming-again`): the target
-# is a rate of 0, what is missing is ``-rate``, and the table has a single entry, the
-# curvature. Along this plan the fuel happens to be a parabola, and one step
-# hits its lowest point exactly.
+# This is the 2 from above. It is called the *curvature* along ``u``. If the rate is
+# negative and the curvature positive, we save until the rate has come up to zero, after
+# ``-rate / curvature``. This is Newton's method again (:ref:`aiming-again`): the target is
+# a rate of 0, what is missing is ``-rate``, and the table has a single entry, the
+# curvature. Along this plan the fuel happens to be a parabola, and one step hits its lowest
+# point exactly.
 #
 # H u without H
 # -------------
@@ -198,10 +201,10 @@ Hu
 
 # %%
 # This is called a :term:`Hessian-vector product`. It takes two walks back. The first made
-# ``g``, and was recorded. The second starts at ``g``, and goes back through the first walk
-# and through the computation of the fuel, until it arrives at ``x``. For layers like those
-# of :ref:`never-built`, both together are a small multiple of the work of a forward pass,
-# whatever their size.
+# ``g`` from the fuel. So PyTorch has recorded how ``x`` led to the fuel, and the fuel to
+# ``g``. The second walk goes back through both, from ``g`` to ``x``. For layers like those
+# of :ref:`never-built`, both walks together are a small multiple of the work of a forward
+# pass, whatever their size.
 #
 # .. dropdown:: The same product, pushed
 #
@@ -221,9 +224,10 @@ pushed = hvp(fuel, x.detach(), u)
 pushed
 
 # %%
-# People use such products to see what kind of place they have reached. Where the gradient
-# is zero, and some ``u`` has a negative curvature, it is no minimum. They also find a step
-# of Newton's method from them, for all weights at once and without the table (:ref:`trpo`).
+# People use such products where training has come to rest, with a gradient of zero. If some
+# ``u`` has a negative curvature there, the loss falls along it, and the place is no
+# minimum. They also find a step of Newton's method from them, for all weights at once and
+# without the table (:ref:`trpo`).
 #
 # When the first stove moves
 # --------------------------

@@ -7,8 +7,8 @@ A gradient inside of the loss
 You have trained a network, and it is right at its samples. But between two of them it is so
 steep that a small error in its input moves its output a lot. You would like it flatter. So
 you put its slopes into the loss: you add their squares, and training makes them small. This
-is a *gradient penalty*. Now the loss contains a gradient, and training takes the gradient
-of that.
+is a *gradient penalty*. Now the loss contains a gradient, and training takes a gradient of
+this loss.
 """
 
 # %%
@@ -91,9 +91,9 @@ print("gradient:", created)
 # ------------------------
 #
 # Loss and penalty are two outputs of the same weights. So they have a table with two rows,
-# and the factor before the penalty is a price in ``v``. With ``v = [1, 1]`` we get the
-# gradient from above. With ``retain_graph=True``, it is as if the price of the penalty were
-# 0, whatever factor you write.
+# and ``v`` has a price for each. The price of the penalty is the factor that you write
+# before it. With ``v = [1, 1]`` we get the gradient from above. With ``retain_graph=True``,
+# it is as if the price of the penalty were 0, whatever factor you write.
 #
 # Move the second weight alone. Is there a place where both rows are zero, so that neither
 # the loss nor the penalty asks for a step? What does the model look like there?
@@ -155,6 +155,7 @@ def train(price, create_graph):
     optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
     for _ in range(200):
         y = net(X)
+        # create_graph keeps the graph of y for loss.backward; without it, retain_graph does
         (slopes,) = torch.autograd.grad(
             y.sum(), X, retain_graph=True, create_graph=create_graph
         )

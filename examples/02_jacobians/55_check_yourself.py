@@ -421,12 +421,12 @@ for _ in range(5):
 #
 # .. dropdown:: Answer
 #
-#    Ten million. In a product, the rule for one factor needs the other. ``scale`` needs a
-#    gradient, so the numbers of each batch are kept. The numbers need none, so ``scale`` is
-#    not kept for them. The result of each tanh is kept, too, and the sums keep nothing. All
-#    of it is needed as long as somebody may call ``total.backward()``. With ``total +
-#    loss.item()``, the next batch takes the place of the last. Under ``torch.no_grad()``
-#    nothing is kept. (:ref:`never-built`)
+#    Ten million, two for each batch. In a product, the rule for one factor needs the other.
+#    ``scale`` needs a gradient, so the numbers of each batch are kept. The numbers need
+#    none, so ``scale`` is not kept for them. The result of each tanh is kept, too, and the
+#    sums keep nothing. All of it is needed as long as somebody may call
+#    ``total.backward()``. With ``total + loss.item()``, the next batch takes the place of
+#    the last. Under ``torch.no_grad()`` nothing is kept. (:ref:`never-built`)
 
 kept = []
 keep = lambda t: kept.append(t.numel()) or t.detach()
