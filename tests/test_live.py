@@ -257,6 +257,26 @@ def test_values_of_what_is_edited_in_place_are_those_of_their_time():
     assert "[−2, 4]" in drawn_values(shown.graph), "before relu_ made [0, 4] of it"
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.layer_norm(x, (3,)),
+        lambda x: torch.group_norm(torch.stack([x, 2 * x]).reshape(1, 6), 2).reshape(6),
+        lambda x: torch.sort(x).values,
+        lambda x: torch.stack([x, 2 * x]).max(0).values,
+        lambda x: (3 * x).unbind()[1].reshape(1),
+    ],
+)
+def test_an_operation_with_several_results_shows_the_one_that_goes_on(f):
+    """Its value, and what comes back to it, also where a page computes them anew."""
+    shown = pullback.live(lambda x: f(x) ** 3, X, graph=True)
+    for x in (X, torch.tensor([2.0, -1.0, 0.5])):
+        value = f(x.double())
+        numbers = [t.flatten().tolist() for t in shown.answer(x, shown.v)]
+        for wanted in (value, 3 * value**2 * shown.v):
+            assert pytest.approx(wanted.tolist()) in numbers
+
+
 def drawn_values(graph):
     return re.findall(r"<text [^>]*><tspan data-at=\"\d+\">([^<]*)</tspan>", graph.svg)
 

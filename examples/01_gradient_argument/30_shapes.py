@@ -120,6 +120,8 @@ import pullback
 pullback.draw.shapes(y, x)
 
 # %%
+# ``J`` is the whole table; a box at the end of this page explains its shape.
+#
 # Here are two days with two stoves. Turn up a stove on the first day, and leave the prices
 # as they are. Which of the four rates at the bottom will change?
 

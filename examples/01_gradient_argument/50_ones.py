@@ -202,10 +202,18 @@ in_one_call = sides.grad
 in_one_call
 
 # %%
-# The three gradients are added up here, too. But that of the first area is zero in the
-# rows of the other two rectangles, and so it is with each of them: none changes the row of
-# another. So each row is the gradient of one area, :math:`(b,\;a)`. PyTorch does not know
-# that rows are rectangles: it is enough that no area uses a side of another rectangle.
+# Here are the gradients of the three areas, one after the other:
+
+for k in range(3):
+    sides.grad = None
+    area(sides)[k].backward()  # one area is a number, so there is nothing to pass
+    print(sides.grad)
+
+# %%
+# Added up, they make the result above, so ones have added here, too. But each of the three
+# is zero outside of its own rectangle, and a sum with zeros changes nothing. So every
+# rectangle has kept the gradient of its own area, :math:`(b,\;a)`. PyTorch does not know
+# what a rectangle is: it is enough that no area uses a side of another one.
 #
 # A network in the place of ``area`` changes nothing, if it has one output for each sample
 # and no sample has an influence on the output of another. Most layers treat each sample by
@@ -245,17 +253,6 @@ in_one_call
 four = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 (four[:-1] * four[1:]).backward(torch.ones(3))
 four.grad
-
-# %%
-# .. dropdown:: The three rectangles, one after the other
-#
-#    In the first only the first row is not zero, in the next one only the second row, and
-#    so on. When the three are added, each row keeps what was there.
-
-for k in range(3):
-    sides.grad = None
-    area(sides)[k].backward()  # one area is a number, so there is nothing to pass
-    print(sides.grad)
 
 # %%
 # .. dropdown:: The same with a network

@@ -229,11 +229,12 @@ print("cat:", answers[0])
 print("dog:", answers[1])
 
 # %%
-# The three scores in a column come from three pictures, and each picture has its own row in
-# the result. So one call can ask about the whole column. The two scores in a row come from
-# the same picture, and a 1 for both would add up their gradients. So two calls were enough
-# for six gradients. As long as no picture has an influence on the scores
-# of another, you need one call for each class, however many pictures there are.
+# Each score of the column comes from another picture, and the result has a row for each
+# picture. So one call can ask about the whole column. One call for both columns would not
+# do: a picture's two scores would send their gradients to the same row, where they are
+# added up. So it took two calls for six gradients. As long as no picture has an influence
+# on the scores of another, you need one call for each class, however many pictures there
+# are.
 #
 # .. admonition:: Remember
 #

@@ -231,10 +231,11 @@ v
 # .. admonition:: Remember
 #
 #    - However losses are combined, ask which ``v`` arrives at them. A 3 counts a loss three
-#      times. A 0 leaves it out, unless its gradient is infinite or NaN.
+#      times. A 0 leaves it out, unless its gradient is infinite or NaN: 0 times either of
+#      them is NaN.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
-#    - A mean over a mask divides by the number of *kept* entries.
+#    - For a mean over a mask, divide by the number of *kept* entries.
 #
 # .. predict:: Try it
 #    :for: the v at the six losses

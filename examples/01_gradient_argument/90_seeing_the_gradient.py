@@ -81,7 +81,7 @@ ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
-# The arrows point inward, to the days on which the windows are open. The longest stand a
+# The arrows point inward, to the days on which the windows are open. The longest begin a
 # little inside the circle, where the output of our network changes fastest from 0 to 1. In
 # the middle and far outside they almost vanish. The network is sure of itself there, and a
 # small change of the weather makes no difference. You can think of the output as the height
@@ -157,10 +157,10 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # - :math:`(-0.008, 0.006)`, across it, gains :math:`-0.008\cdot3+0.006\cdot4=0`.
 # - :math:`(0.01, 0)`, to the right, gains :math:`0.01\cdot3+0\cdot4=0.03`.
 #
-# The step across loses by the temperature what it gains by the humidity, and a step to the
-# right gains something, but less. No step of this length gains more than the one along the
-# arrow. And the longer the arrow, the more this step gains: the arrow's length is the rate
-# at which the output grows along it.
+# In the step across, the temperature takes away as much as the humidity brings. The step to
+# the right gains something, but less. No step of this length gains more than the one along
+# the arrow. And the longer the arrow, the more this step gains: the arrow's length is the
+# rate at which the output grows along it.
 #
 # .. dropdown:: Why this holds for any arrow
 #

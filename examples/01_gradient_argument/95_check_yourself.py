@@ -98,8 +98,8 @@ third
 #    ones are right. In training mode the network is another function. If you want its
 #    slopes, ask one output at a time.
 #
-#    With the gradients of the weights there is nothing wrong, as long as the loss does not
-#    contain the slopes. Training wants the gradient of the loss of the whole batch.
+#    With the gradients of the weights there is nothing wrong, as long as the loss is
+#    made of the outputs alone. Training wants the gradient of the loss of the whole batch.
 #    (:ref:`when-ones-mislead`)
 #
 # 5 · The whole table

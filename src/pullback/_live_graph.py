@@ -115,9 +115,10 @@ def marks(of: Called, v: Tensor, mode: Doubled) -> tuple[Tensor | None, dict[Mar
     kept = [edge for edge in way.edges if edge[1] in ways]
     (product,) = way.totals
     found: dict[Mark, Any] = {("edge", i): sent for i, (_, _, sent) in enumerate(kept)}
+    used = _used(graph, of)
     for node, arrived in way.received.items():
-        if len(arrived) == 1:
-            found["arrived", graph.name[node]] = arrived[0]
+        if (place := used.get(node)) is not None:
+            found["arrived", graph.name[node]] = arrived[place]
     found["arrived", of.input] = product
     for name, value in _values(graph, of, ways, mode.made).items():
         found["value", name] = value
@@ -133,6 +134,16 @@ def _to(name: str, edges: Iterable[tuple[str, str]]) -> set[str]:
     return ways
 
 
+def _used(graph: Graph, of: Called) -> dict[Any, int]:
+    """Return which result of a node goes on to y, by its place, if only one does."""
+    places = defaultdict(set)
+    places[get_gradient_edge(of.y).node].add(of.y.output_nr)
+    for node in graph.operations:
+        for target, place in node.next_functions:
+            places[target].add(place)
+    return {node: min(found) for node, found in places.items() if len(found) == 1}
+
+
 def _values(
     graph: Graph, of: Called, ways: set[str], made: Mapping[int, Any]
 ) -> dict[str, Any]:
@@ -142,10 +153,15 @@ def _values(
     edits in place come before, or after, other operations: what they made is not known.
     """
     values: dict[str, Any] = {}
+    used = _used(graph, of)
     for node, name in graph.name.items():
         if name in ways:
             own = isinstance(node, BackwardCFunction) or "CopySlices" in node.name()
-            value = None if own else made.get(number_of(node))
+            results = None if own else made.get(number_of(node))
+            place = used.get(node)
+            value = None
+            if isinstance(results, list) and place is not None and place < len(results):
+                value = results[place]
             if (value := of.names.get(name, value)) is not None:
                 values[name] = value
     return values

@@ -153,7 +153,7 @@ class Doubled(TorchDispatchMode):
     which have no other kind.
 
     Attributes:
-        made: What each node of the graph was made for, by its number.
+        made: What each node of the graph was made for, by its number: all results.
     """
 
     def __init__(self) -> None:
@@ -167,7 +167,11 @@ class Doubled(TorchDispatchMode):
         first = self.made.setdefault(number, self) is self
         out = self.run(func, *pytree.tree_map(doubled, (args, kwargs or {})))
         if first:  # what has no node of its own comes after what has the newest
-            self.made[number] = self.keep(out) if isinstance(out, Tensor) else None
+            results = out if isinstance(out, tuple | list) else [out]
+            self.made[number] = [
+                self.keep(t) if isinstance(t, Tensor) and t.is_floating_point() else None
+                for t in results
+            ]
         return out
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
