@@ -120,9 +120,8 @@ wrong = v @ J
 print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 
 # %%
-# Its shape does not look like ``x``. ``@`` took ``J`` for a stack of tables, ``J[0, 0]``
-# and so on, and multiplied ``v`` by each of them. Here are ``v`` and ``J[0, 0]``. The row
-# and the column in brackets have made the first number:
+# Its shape does not look like ``x``. Here are ``v`` and ``J[0, 0]``, a piece of ``J``. The
+# row and the column in brackets have made the first number:
 #
 # .. code-block:: text
 #
@@ -131,8 +130,10 @@ print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 #    room 1  [10    -1]    room 1   [1  ]     1        1
 #    room 2    0    -1     room 2   [0.5]     0.5      0.5
 #
-# It is :math:`10\cdot1+(-1)\cdot0.5=9.5`. So the price of the *fuel* has met a rate of the
-# *heat*. There is no error, because there happen to be as many measurements as rooms.
+# It is :math:`10\cdot1+(-1)\cdot0.5=9.5`. The −1 is the price of the *fuel*, and it has met
+# 0.5, a rate of the *heat*. This is how ``@`` reads four dimensions: as a stack of tables,
+# each of which it multiplies by ``v``. There is no error, because there happen to be as
+# many measurements as rooms.
 #
 # It is a table after all
 # -----------------------

@@ -167,7 +167,8 @@ print("pull, then plan:  ", stoves @ plan)
 
 h = 0.01
 along = (house(x + h * plan) - house(x - h * plan)) / (2 * h)
-forgotten = v[0] * 1 + v[1] * x  # for each stove; the rate of the fuel should be 2 * x
+heat_rates, fuel_rates = torch.ones(3), x  # those of the fuel should be 2 * x
+forgotten = v[0] * heat_rates + v[1] * fuel_rates
 print(f"moved, then prices: {v @ along:.2f}")
 print(f"wrong pull, then plan: {forgotten @ plan:.2f}")
 

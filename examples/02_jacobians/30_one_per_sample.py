@@ -157,11 +157,11 @@ print(torch.equal(by_sums, tables), torch.equal(by_package, tables))
 #
 # What does each house do with its table? It wants one unit of fuel less, and the same heat.
 # :ref:`hitting-targets` finds such a step for one house: ``pinv`` makes a table that leads
-# back, from the changes that we want to the shortest step. It takes the four tables at
-# once, and returns four such tables in a stack, of shape ``(4, 3, 2)``. In a stack, ``@``
-# multiplies each table separately. So the table of each house meets what is missing, and
-# each house gets a step of three numbers. (The same habit of ``@`` was a trap in
-# :ref:`tensors-in-tensors-out`.)
+# back, from the changes that we want to the shortest step. Given all four tables, it
+# returns four such tables, one for each house, of shape ``(4, 3, 2)``. Then ``@``
+# multiplies each of the four by ``missing``, and each house gets a step of three numbers.
+# This habit of ``@``, to go through a stack table by table, was a trap in
+# :ref:`tensors-in-tensors-out`. Here it is what we want:
 
 missing = torch.tensor([0.0, -1.0])  # heat, fuel
 steps = torch.linalg.pinv(tables) @ missing

@@ -221,10 +221,10 @@ report(before=weights, training=ten, step=changed_by(step))
 # * *Unit 2* moves the heat most. Its weights go down a little, and take away the heat that
 #   the others have brought.
 #
-# The picture takes the step apart. A 1 in ``u`` stands for a unit's share of it, and a 0
-# leaves this unit as it is. The column of a unit says what its share does to heat and fuel,
-# and all three together bring the fuel that is missing, and no heat, up to rounding. Now
-# set the last number of ``u`` to 0. What was unit 2 needed for?
+# The picture takes the step apart. Its table has a column for each unit, which says what
+# the unit's part of the step does to heat and fuel. With three ones in ``u`` all units take
+# their part, and together they bring the fuel that is missing, and no heat, up to rounding.
+# Now set the last 1 to 0, so that unit 2 stays as it is. What was unit 2 needed for?
 
 import pullback
 
@@ -331,17 +331,22 @@ report(before=weights, step=changed_by(warmer))
 #
 #    Two targets cannot fix nine weights. So there are *idle* movements, which change
 #    neither of tonight's predictions, as far as the table knows (:ref:`hitting-targets`).
-#    We can make one from any weight, in two moves. First turn the weight up by 1. This
-#    changes heat and fuel. Then take the change back with the shortest step that does so,
-#    which ``pinv`` finds. Heat and fuel are where they were, and yet the weights have
-#    moved. ``idle`` has such a movement in each of its nine columns, one for each weight.
+#    Here is how to make one from any weight:
+#
+#    1. Turn the weight up by 1. Heat and fuel change.
+#    2. Bring heat and fuel back to where they were, with the shortest step that does so.
+#       ``pinv`` finds it.
+#
+#    Heat and fuel are as before, and yet the weights have moved. ``idle`` has nine columns,
+#    with such a movement for each weight.
 #
 #    If we add idle movements to our step, it still hits both targets. Elsewhere they do
 #    change the predictions, so they can undo some of the harm. How much of each do we add?
-#    The shortest step changes the 200 other predictions by ``spoiled``, and we would like
-#    to take all of this back. So there are 200 targets, and nine amounts cannot hit them
-#    all. Where targets are too many to be hit, ``pinv`` makes the sum of the squares of
-#    what is missed as small as it can.
+#    The shortest step has changed the 200 other predictions by ``spoiled``. We want the
+#    idle movements to change them by ``-spoiled``. These are 200 targets, and nine amounts
+#    cannot hit them all. In such a case ``pinv`` comes as near as it can: it finds the
+#    amounts for which the squares of what is missed have the smallest sum.
+#
 #    For a single linear layer, `Meng and others <https://arxiv.org/abs/2202.05262>`_
 #    correct facts in language models with such a step.
 #

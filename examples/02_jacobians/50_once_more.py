@@ -192,9 +192,10 @@ print("stop:", -rate / curvature)
 # For a network with a million weights, the Hessian has a million times a million entries.
 # But all that we used of it was ``H @ u``. Above, ``autograd.grad`` pulled a ``v`` with a
 # single 1 back through ``g``, and this gave a row of ``H``. Now we pull ``u`` back in the
-# same way. We get ``u @ H``, the *rows* of the table, each times a number of ``u``, and
-# added up. We want ``H @ u``, which adds up the *columns* in this way. In a symmetric table
-# each column holds the same numbers as the row with its index, so the two sums are equal:
+# same way. This gives ``u @ H``: the *rows* of the table, each times a number of ``u``, and
+# added up. What we want is ``H @ u``: the *columns*, each times a number of ``u``, and
+# added up. Here both are the same, because in a symmetric table the first column holds the
+# numbers of the first row, and so on:
 
 (Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
 Hu
