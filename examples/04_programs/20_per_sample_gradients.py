@@ -25,6 +25,20 @@ def per_sample_gradients(model, loss_fn, data, target):
 
 
 # %%
+# To limit how much each sample can move the network, shorten the gradients that are too
+# long, and only then take the mean. ``limit / lengths`` is below 1 for these. Divide by a
+# fixed number, ``size``, not by how many samples came:
+
+
+def clipped_mean(model, loss_fn, data, target, limit, size):
+    """Return a dict with the sum of the shortened gradients, over size."""
+    each = per_sample_gradients(model, loss_fn, data, target)
+    lengths = torch.cat([g.flatten(1) for g in each.values()], dim=1).norm(dim=1)
+    factor = (limit / lengths).clamp(max=1)  # (B,)
+    return {name: torch.tensordot(factor, g, dims=1) / size for name, g in each.items()}
+
+
+# %%
 # Which picture pulls hardest at the weights? The lengths of the gradients sort the 32
 # pictures:
 
@@ -38,19 +52,36 @@ print({name: tuple(g.shape) for name, g in of_pictures.items()})
 print(pulls.shape, "hardest:", pulls.argsort(descending=True)[:3].tolist())
 
 # %%
-# To limit how much each sample can move the network, shorten the gradients that are too
-# long, and only then take the mean. ``LIMIT / pulls`` is below 1 for these. The optimizer
-# gets the result as ``p.grad``. One ``backward`` with the same factors as ``v`` agrees:
+# The optimizer gets the clipped mean as ``p.grad``. One ``backward`` with the same factors
+# as ``v`` agrees:
 
-LIMIT = pulls.median()
-factor = (LIMIT / pulls).clamp(max=1)  # (32,)
+limit, size = pulls.median(), 32
+clipped = clipped_mean(network, nn.CrossEntropyLoss(), pictures, kinds, limit, size)
 for name, p in network.named_parameters():
-    p.grad = torch.tensordot(factor, of_pictures[name], dims=1) / len(pictures)
+    p.grad = clipped[name]
 
 losses = nn.functional.cross_entropy(network(pictures), kinds, reduction="none")
-by_v = torch.autograd.grad(losses, [*network.parameters()], factor / len(pictures))
-pairs = zip(network.parameters(), by_v, strict=True)
-print("the same:", all(torch.allclose(p.grad, g, atol=1e-6) for p, g in pairs))
+v = (limit / pulls).clamp(max=1) / size
+by_v = torch.autograd.grad(losses, [*network.parameters()], v)
+pairs = zip(clipped.values(), by_v, strict=True)
+print("the same:", all(torch.allclose(g, h, atol=1e-6) for g, h in pairs))
+
+# %%
+# If one picture is left out, the mean moves by at most ``limit / size``. With ``/ 31`` for
+# those who stayed, it can move further:
+
+
+def change_without(k, count):
+    rest = torch.arange(32) != k
+    data, target = pictures[rest], kinds[rest]
+    new = clipped_mean(network, nn.CrossEntropyLoss(), data, target, limit, count)
+    return torch.cat([(clipped[n] - g).flatten() for n, g in new.items()]).norm()
+
+
+furthest = {}
+for count in (32, 31):
+    furthest[count] = max(change_without(k, count) for k in range(32)) / (limit / size)
+    print(f"/ {count}: {100 * furthest[count].item():.1f}% of limit / size")
 
 # %%
 # The loss function sees a batch of one. Its target must have the shape of the output, so if
@@ -167,17 +198,17 @@ print("longest after clipping", round((flat * factor[:, None]).norm(dim=1).max()
 model.zero_grad()
 losses = ((model(data) - target) ** 2).sum(1)  # (6,), not reduced
 losses.backward(factor)
-clipped = torch.cat([p.grad.flatten() for p in model.parameters()])
-print(torch.allclose(clipped, factor @ flat, atol=1e-6))
+summed = torch.cat([p.grad.flatten() for p in model.parameters()])
+print(torch.allclose(summed, factor @ flat, atol=1e-6))
 sigma = 1.1
-private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
+private = (summed + sigma * C * torch.randn(summed.shape)) / 6  # a fixed number
 
 # %%
 # The last line of the code adds the noise that, together with the clipping, makes the
 # step private. The noise is added to the *sum*. Its size is given by the bound ``C`` and
-# not by the data. The division by the batch size comes last. Libraries for private
-# training can find the norms without forming the rows (*ghost clipping*), and then do the
-# same second pass.
+# not by the data. The division comes last, by a fixed number such as the expected size of a
+# batch. Libraries for private training can find the norms without forming the rows (*ghost
+# clipping*), and then do the same second pass.
 #
 # Who moves whom? The tangent kernel
 # ----------------------------------
@@ -329,7 +360,8 @@ for reduce in (torch.sum, torch.mean):
         torch.testing.assert_close(p.grad, reduce(gradients[name], 0))
 assert lengths.argmax() == 4
 assert lengths[4] > 5 * lengths[[0, 1, 2, 3, 5]].max()
-torch.testing.assert_close(clipped, factor @ flat)
+torch.testing.assert_close(summed, factor @ flat)
+assert furthest[32] < 1.0001 and furthest[31] > 1.01
 torch.testing.assert_close(first.grad, gradients["0.weight"])
 assert (change - predicted).norm() < 0.01 * change.norm()
 torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
