@@ -81,7 +81,7 @@ print("unused:", [name for name, p in bare.named_parameters() if p.grad is None]
 # Expected to mark a variable ready only once
 # -------------------------------------------
 #
-# This error has the opposite cause: within one ``backward``, a parameter was ready twice.
+# This error has the opposite cause: within one step, a parameter was ready twice.
 # The most common cause is a checkpoint with ``use_reentrant=True``, which runs a separate
 # ``backward`` in the middle of the outer one. ``find_unused_parameters`` cannot see into
 # the checkpoint. So it assumes that the parameters inside are unused, and marks them as
@@ -130,7 +130,9 @@ for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)
 # inner ``backward`` calls, and DDP sent the gradient that it held at this moment. Each
 # process would add the second part afterwards, without the other processes, so the copies
 # of the model would drift apart. If you call ``backward`` twice yourself, there is no
-# message either (:ref:`across-processes`).
+# message either, provided that the first call reaches all parameters
+# (:ref:`across-processes`). If it reaches only some of them, and the second call comes to
+# these again, you get the error (:ref:`ddp-ready-once`).
 #
 # In the last two lines of the output, the two gradients agree. With
 # ``use_reentrant=False`` the checkpoint is part of one graph, and this is the setting to
