@@ -216,7 +216,7 @@ print(f"{rate:.3f}")
 #
 #    - The function is smooth where you stand, without a kink or a jump nearby.
 #    - It gives the same answer when it is asked twice. So switch dropout off.
-#    - Nothing in it is kept from the gradient on purpose, as by ``detach``.
+#    - Nothing in it stops or changes the gradient on purpose, as ``detach`` or a hook does.
 #    - Each input may move on its own. In a distance matrix, for example, the way from A to
 #      B stands twice, and both entries have to move together.
 #

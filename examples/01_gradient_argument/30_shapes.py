@@ -177,8 +177,8 @@ attempt(layer(x[:1]), torch.tensor(1.0))
 
 # %%
 # If you pass nothing, PyTorch makes the ``v`` itself. It knows that the price is 1, and it
-# takes the shape from ``y``. So all that it asks is that ``y`` holds one number, and it
-# does not mind the brackets around that number. But a ``v`` that you pass has to look
+# takes the shape from ``y``. So all that it asks is that ``y`` holds one real number, and
+# it does not mind the brackets around that number. But a ``v`` that you pass has to look
 # exactly like ``y``. Here that would be ``torch.tensor([[1.0]])``.
 #
 # It also happens the other way round, with brackets that should not be there. The heat of
@@ -318,13 +318,15 @@ w.grad
 #    If you show ``Linear(3, 1)`` a single sample of the shape ``(3,)``, and no batch, ``y``
 #    has the shape ``(1,)``. Then a ``v`` that you pass has to be a ``(1,)``, too.
 #
-#    A Python list, such as ``[1.0, 10.0, 5.0, 2.0]``, is refused. ``v`` is a tensor, and
-#    it has to be on the device of ``y``.
+#    A Python list of numbers, such as ``[1.0, 10.0, 5.0, 2.0]``, is refused. ``v`` is a
+#    tensor on the device of ``y``.
 #
 #    A complex ``y`` always needs a ``v``, even if it holds one number.
 #
 #    A call may start from several tensors at once, and then each has a ``v`` of its own.
-#    The ``[0]`` in the message says which of them does not fit, counted from 0.
+#    The ``[0]`` in the message is meant to say which of them does not fit, counted from 0.
+#    Compare all the shapes, because with several starts it may name a wrong one, and the
+#    call may also end with another error.
 #
 # .. dropdown:: And the table, when x is a matrix?
 #

@@ -238,7 +238,7 @@ def consultant(y):
 
 x.grad = None
 y = house(x)
-numbers = y.detach().numpy()  # heat and fuel as numbers, without the graph
+numbers = y.detach().numpy().copy()  # heat and fuel as numbers, without the graph
 value, prices = consultant(numbers)
 print("numbers asked for:", len(prices))
 v = torch.from_numpy(prices).to(y)  # a tensor again; to(y) gives it the dtype of y

@@ -222,8 +222,8 @@ for k in range(3):
 #
 # .. admonition:: Remember
 #
-#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
-#      gradient of the sum of all outputs.
+#    - For a real ``y``, ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give
+#      the same: the gradient of the sum of all outputs.
 #    - If each input is used by only one output, you get the derivative of that output with
 #      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.

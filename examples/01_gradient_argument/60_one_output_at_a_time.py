@@ -149,8 +149,9 @@ table
 # ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it leaves
 # ``picture.grad`` as it is. It returns a tuple with one entry for each input that you asked
 # about, hence the comma after ``row``. You can also stay with ``backward``, and put
-# ``picture.grad = None`` in front of each call. Then there is nothing to add to, and each
-# gradient comes in a new tensor.
+# ``picture.grad = None`` in front of each call. Then there is nothing to add to. Take a new
+# ``v`` for each call, as here: where ``y`` is only a reshaped ``x``, the gradient may lie
+# in the memory of your ``v``, and change with it.
 #
 # The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
 # one walk for each output.
@@ -281,8 +282,9 @@ print("its score alone:  ", one_score[0])
 #    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
 #    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
 #    still two products to compute, but PyTorch does them side by side. For many outputs
-#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations cannot
-#    be done side by side and raise an error. Then try the loop, which most of them take.
+#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations, and
+#    networks compiled with ``torch.compile``, cannot be done side by side and raise an
+#    error. Then try the loop, which most of them take.
 
 scores = network(picture)
 (at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
@@ -301,7 +303,7 @@ at_once
 #    been compiled with ``torch.compile``.
 #
 #    *What may I do between the two walks?* Do not write into the tensors that were saved.
-#    PyTorch keeps the tensors themselves, such as ``picture``, and no copies
+#    PyTorch keeps the tensors that the operations used, such as ``picture``, and no copies
 #    (:ref:`rows-keep-the-graph`). If you train on several devices, there is more to know
 #    (:ref:`ddp-several-backwards`).
 #

@@ -237,10 +237,12 @@ print(listens_to(network.eval()))
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
 #    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
-#      because it does not ask for such derivatives. For a trained network in which nothing
-#      else mixes, call ``eval()`` first, and ones are right again.
+#      because it does not ask for such derivatives. For a trained network with the usual
+#      BatchNorm, in which nothing else mixes, call ``eval()`` first, and ones are right
+#      again.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
-#      after the other, and look at which samples receive something.
+#      after the other, and look at which samples receive something. The answer is about
+#      this network, with these weights and this batch.
 #
 # .. admonition:: Try it
 #
@@ -304,8 +306,9 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # .. dropdown:: Is there a call for this?
 #
 #    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
-#    BatchNorm as they were. What ``mixing`` says holds for this network and this batch.
-#    :ref:`do-samples-mix` tells what such a test can miss.
+#    BatchNorm as they were, or warns where it cannot, as in a compiled network. What
+#    ``mixing`` says holds for this network and this batch. :ref:`do-samples-mix` tells what
+#    such a test can miss.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)

@@ -235,7 +235,7 @@ v
 #      them is NaN.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
-#    - For a mean over a mask, divide by the number of *kept* entries.
+#    - For a mean over a mask, divide by the number of *kept* entries, if there are any.
 #
 # .. predict:: Try it
 #    :for: the v at the six losses

@@ -174,8 +174,8 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean over the words. It needs at least one real word, and finite losses at the
-#    padding.
+#    is the mean over the words. It needs at least one real word, and losses at the padding
+#    that are finite and have finite gradients.
 #
 #    In the colleague's line each sentence counts one half. The three words of the long one
 #    share it, and so do the two of the short one: 1/6 against 1/4. A word of the short

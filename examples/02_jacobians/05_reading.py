@@ -251,7 +251,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]), **
 #    - The rates hold at the point where the table was computed, and approximately near
 #      it, if the function is smooth there.
 #    - Many books write the transpose, with inputs in rows. For a square table the shape
-#      does not tell, but nudging an input does.
+#      does not tell. Nudging an input does, in float32 or wider, if the function is the
+#      same in both calls.
 #
 # .. predict:: Try it
 #    :for: the new numbers

@@ -217,9 +217,9 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), rows=["heat", "fuel"], colum
 #
 #    The result is ``[102, 104, 106]``, and both rates of each stove stand in it: 1 and 2, 1
 #    and 4, 1 and 6. But with the first stove at 60, its number is 220. You read 2 and 20,
-#    and the rates are 1 and 120. The trick works only if you know already that the rates of
-#    the fuel are whole numbers below 100. If you know nothing about them, one number does
-#    not tell what two rates are.
+#    and the rates are 1 and 120. The trick works if you know already that all rates are
+#    whole numbers, that none is negative, and that those of the fuel are below 100. If you
+#    know nothing about them, one number does not tell what two rates are.
 #
 # .. admonition:: Remember
 #

@@ -75,9 +75,10 @@ print("their rates:  ", pushed)
 # pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
 #
 # This makes a difference to your memory. A push goes along with the forward pass, so a
-# value can be forgotten after the last step that uses it. A pull comes afterward and needs
-# values from the forward pass, so these have to be kept until then, for every layer of a
-# network.
+# value can be forgotten after the last step that uses it. (With weights that require
+# gradients, this takes ``torch.no_grad()`` around the push.) A pull comes afterward and
+# needs values from the forward pass, so these have to be kept until then, for every layer
+# of a network.
 #
 # Push and pull
 # -------------
@@ -162,8 +163,9 @@ print("pull, then plan:  ", stoves @ plan)
 # The equation is also a test for a pull that may be wrong, for example if you write an
 # operation of your own with its ``backward``. :math:`Ju` can be had without any derivative:
 # move the stoves a little along the plan, and see how fast heat and fuel change. With the
-# prices, this must give the same number as the pull with the plan. Suppose that somebody
-# has written ``x`` for the slope of a square, and forgotten the 2:
+# prices, this must give the same number as the pull with the plan, up to the error of the
+# small step. Suppose that somebody has written ``x`` for the slope of a square, and
+# forgotten the 2:
 
 h = 0.01
 along = (house(x + h * plan) - house(x - h * plan)) / (2 * h)
@@ -173,7 +175,8 @@ print(f"moved, then prices: {v @ along:.2f}")
 print(f"wrong pull, then plan: {forgotten @ plan:.2f}")
 
 # %%
-# The numbers differ, so the pull is wrong (:ref:`dot-product-test`).
+# The numbers differ, so the pull is wrong. Try several plans, for with ``[2, -1, 0]`` this
+# wrong pull would give the right number (:ref:`dot-product-test`).
 #
 # One knob, and all that it moves
 # -------------------------------
@@ -324,6 +327,8 @@ nudged = (house(point + h * u) - house(point - h * u)) / (2 * h)
 torch.testing.assert_close(nudged, pushed.double())
 assert torch.equal(pushed, J @ u)
 assert torch.equal(v @ pushed, stoves @ u)
+unlucky = torch.tensor([2.0, -1.0, 0.0])
+assert torch.equal(forgotten @ unlucky, stoves @ unlucky)
 assert torch.equal(stoves, torch.tensor([8.0, 6.0, 4.0]))
 assert changes.tolist() == [-1, -6]
 assert v @ changes == stoves @ plan == -4

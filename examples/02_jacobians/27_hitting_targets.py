@@ -248,8 +248,9 @@ text = ax.set_title("All steps that hit both targets: ours is the shortest")
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
 # %%
-# For the scores of a network, ``x`` is the image as a vector, and ``J`` has a row for each
-# class. ``missing`` has a number for the class that should rise, and 0 for the others.
+# For the scores of a network, before a softmax makes probabilities of them, ``x`` is the
+# image as a vector, and ``J`` has a row for each class. ``missing`` has a number for the
+# class that should rise, and 0 for the others.
 #
 # If a stove is stuck
 # -------------------

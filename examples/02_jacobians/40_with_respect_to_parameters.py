@@ -272,9 +272,11 @@ print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 
 # %%
 # It ends at nearly the same weights as our step, which took one table of rates. As long as
-# the table holds, each step of training adds some of the heat's row and some of the fuel's
-# row, and nothing else. So it ends at a sum of the two rows that hits both targets, and
-# this is the shortest step. Training feels its way there, and the table says it at once.
+# the table holds, each step of this plain gradient descent adds some of the heat's row and
+# some of the fuel's row, and nothing else. (Adam scales each weight's part of a step by
+# itself, and ends elsewhere.) So it ends at a sum of the two rows that hits both targets,
+# and this is the shortest step. Training feels its way there, and the table says it at
+# once.
 #
 # One thing is not yet good. The error of the fuel at the other settings has grown by 0.3,
 # with our step as with training: neither knew anything about these settings. But the
@@ -285,9 +287,9 @@ print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 #
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
 #      ``jacrev`` and ``vmap``. Each gets a block of shape ``y.shape + parameter.shape``.
-#    - A step along the gradient of a loss takes other outputs with it. The Jacobian has a
-#      row for each output, so ``pinv`` can move one and keep the other, as far as the table
-#      holds, if their rows are not nearly parallel.
+#    - A step along the gradient of a loss takes other outputs with it, if they use the same
+#      weights. The Jacobian has a row for each output, so ``pinv`` can move one and keep
+#      the other, as far as the table holds, if their rows are not nearly parallel.
 #    - The shortest step need not do the least harm to other samples. What it does to them
 #      is in their tables, ``vmap(jacrev(network), in_dims=(None, 0))(weights, X)``.
 #
@@ -586,6 +588,15 @@ assert abs(network(ten, x)[1] - 14) < 0.05
 assert (network(ways["larger"], x) - wanted).abs().max() > 5  # goes wrong
 torch.testing.assert_close(network(thousand, x), wanted, atol=0.005, rtol=0)
 assert (error(thousand) - error(ways["step"])).abs().max() < 0.02
+by_adam = torch.zeros(3, 3, requires_grad=True)
+adam = torch.optim.Adam([by_adam], lr=0.01)
+for _ in range(1000):
+    adam.zero_grad()
+    ((network(changed_by(by_adam), x) - wanted) ** 2).sum().backward()
+    adam.step()
+arrived = network(changed_by(by_adam.detach()), x)
+torch.testing.assert_close(arrived, wanted, atol=0.005, rtol=0)
+assert (by_adam - step).norm() > 0.2 * step.norm()  # elsewhere
 walked = thousand["0.weight"] - weights["0.weight"]
 assert (walked - step).norm() < 0.1 * step.norm()  # nearly the same weights
 beside = walked.flatten() - torch.linalg.pinv(table) @ (table @ walked.flatten())

@@ -168,10 +168,11 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 # A rule for each operation
 # -------------------------
 #
-# PyTorch has such a rule for every operation that it can differentiate. For the squares in
-# our house the rule is ``v * 2 * x``. Their table has the slopes :math:`2x` on its
-# diagonal, and zeros everywhere else, which the rule never writes down. For a sum, the rule
-# copies the number that arrives. For a sine, it multiplies by the cosine.
+# PyTorch has such a rule for every operation that it can differentiate, or takes it apart
+# into operations that have one. For the squares in our house the rule is ``v * 2 * x``.
+# Their table has the slopes :math:`2x` on its diagonal, and zeros everywhere else, which
+# the rule never writes down. For a sum, the rule copies the number that arrives. For a
+# sine, it multiplies by the cosine.
 #
 # And a whole network? ``v`` first meets the rule of the last layer. What comes out has a
 # price for each input of this layer. But these inputs are the outputs of the layer before,
@@ -246,10 +247,10 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # gradients that it leaves. But it builds no Jacobian: the table of a single tanh would have
 # a million times a million entries, four terabytes in float32.
 #
-# So if training runs out of memory, look at the kept values first. Three things make them
-# fewer. Take a smaller batch. Where no walk back will follow, such as when you measure how
-# good a network is, run it under ``torch.no_grad()``, which keeps nothing. And with
-# checkpoints PyTorch keeps fewer values, and computes the others again
+# So if training runs out of memory, look at the kept values first. Three things, among
+# others, make them fewer. Take a smaller batch. Where no walk back will follow, such as
+# when you measure how good a network is, run it under ``torch.no_grad()``, which keeps
+# nothing. And with checkpoints PyTorch keeps fewer values, and computes the others again
 # (:ref:`answers-checkpoints`).
 #
 # The work of a walk back
@@ -299,7 +300,7 @@ for size in (10, 100, 1000):
 #      sample, it gives ``V.T @ X`` for the weights and ``V @ W`` for the inputs.
 #    - In memory you pay for the values that the rules need later, for the prices on
 #      their way, and for the gradients. The kept values grow with the number of steps
-#      and with the size of the batch.
+#      that keep something, and most of them with the size of the batch.
 #    - For a linear layer the walk back takes twice the work of the forward pass, if both
 #      input and weights need a gradient. For most layers it is a small multiple.
 #

@@ -251,7 +251,8 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
-#      the walk back, so that this is possible.
+#      the walk back, so that this is possible. Some operations, such as attention on the
+#      CPU, have no second derivative, and raise an error.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
@@ -299,8 +300,10 @@ ones
 #
 # .. dropdown:: Does a second ``y.backward()`` give the second derivative?
 #
-#    No. A second ``y.backward(retain_graph=True)`` walks from ``y`` back to ``x`` again,
-#    and adds the same gradient once more. It never walks through the gradient.
+#    No. After a first ``y.backward(retain_graph=True)``, a second ``y.backward()`` walks
+#    from ``y`` back to ``x`` again, and adds the same gradient once more. It never walks
+#    through the gradient. Without ``retain_graph=True`` in the first call, the second one
+#    is refused here.
 #
 # .. dropdown:: How we checked this page
 #

@@ -181,9 +181,9 @@ print(f"penalty, create_graph=True: {recorded:.2f}")
 #
 # .. admonition:: Remember
 #
-#    - A gradient inside of the loss needs ``create_graph=True`` where it is computed. With
-#      ``retain_graph=True`` in its place it counts as a constant: it changes no gradient,
-#      and no error is raised.
+#    - A gradient inside of the loss needs ``create_graph=True`` where ``autograd.grad``
+#      computes it. With ``retain_graph=True`` in its place it counts as a constant beside
+#      the loss: it changes no gradient, and no error is raised.
 #    - The slopes are taken with respect to the input, and the gradient of the penalty with
 #      respect to the weights.
 #    - The factor before the penalty is its price in ``v``, beside the 1 of the loss.
