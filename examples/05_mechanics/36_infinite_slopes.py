@@ -72,6 +72,7 @@ for name, (f, at) in ends.items():
 # It does not help to clamp the cosine. Beyond the bound the gradient of the clamp is 0, and
 # short of the bound the slope of ``acos`` reaches about 700. If you compute the same angle
 # with ``atan2``, its gradient has length :math:`1/|p|` at every point p except the origin.
+# (Where p is shorter than about 5e-20, this overflows in float32: :ref:`atan2-near-zero`.)
 # Each line of the output shows a point and the gradients of the three formulas at this
 # point, and the last line shows the slope of ``acos`` at the bound:
 
