@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 from torch.nn import Module
 
@@ -98,7 +99,7 @@ def drawn(of: Called, v: Tensor, mode: Doubled) -> tuple[Trace, dict[str, Any]]:
         nodes=tuple(node for node in whole.nodes if node.name in ways),
         leaves=tuple(leaf for leaf in whole.leaves if leaf.name in ways),
     )
-    return part, _values(graph, of, ways, mode.made)
+    return part, _values(graph, of, ways, _used(graph, of.y), mode.made)
 
 
 def marks(of: Called, v: Tensor, mode: Doubled) -> tuple[Tensor | None, dict[Mark, Any]]:
@@ -115,12 +116,12 @@ def marks(of: Called, v: Tensor, mode: Doubled) -> tuple[Tensor | None, dict[Mar
     kept = [edge for edge in way.edges if edge[1] in ways]
     (product,) = way.totals
     found: dict[Mark, Any] = {("edge", i): sent for i, (_, _, sent) in enumerate(kept)}
-    used = _used(graph, of)
+    used = _used(graph, of.y)
     for node, arrived in way.received.items():
-        if (place := used.get(node)) is not None:
-            found["arrived", graph.name[node]] = arrived[place]
+        if node in used:
+            found["arrived", graph.name[node]] = arrived[used[node]]
     found["arrived", of.input] = product
-    for name, value in _values(graph, of, ways, mode.made).items():
+    for name, value in _values(graph, of, ways, used, mode.made).items():
         found["value", name] = value
     return product, {mark: value for mark, value in found.items() if value is not None}
 
@@ -134,10 +135,10 @@ def _to(name: str, edges: Iterable[tuple[str, str]]) -> set[str]:
     return ways
 
 
-def _used(graph: Graph, of: Called) -> dict[Any, int]:
+def _used(graph: Graph, y: Tensor) -> dict[GraphNode, int]:
     """Return which result of a node goes on to y, by its place, if only one does."""
     places = defaultdict(set)
-    places[get_gradient_edge(of.y).node].add(of.y.output_nr)
+    places[get_gradient_edge(y).node].add(y.output_nr)
     for node in graph.operations:
         for target, place in node.next_functions:
             places[target].add(place)
@@ -145,7 +146,11 @@ def _used(graph: Graph, of: Called) -> dict[Any, int]:
 
 
 def _values(
-    graph: Graph, of: Called, ways: set[str], made: Mapping[int, Any]
+    graph: Graph,
+    of: Called,
+    ways: set[str],
+    used: Mapping[GraphNode, int],
+    made: Mapping[int, Mapping[int, Any]],
 ) -> dict[str, Any]:
     """Return what the nodes made in the forward pass, by name, where that is known.
 
@@ -153,15 +158,12 @@ def _values(
     edits in place come before, or after, other operations: what they made is not known.
     """
     values: dict[str, Any] = {}
-    used = _used(graph, of)
     for node, name in graph.name.items():
         if name in ways:
             own = isinstance(node, BackwardCFunction) or "CopySlices" in node.name()
-            results = None if own else made.get(number_of(node))
-            place = used.get(node)
             value = None
-            if isinstance(results, list) and place is not None and place < len(results):
-                value = results[place]
+            if node in used and not own:
+                value = made.get(number_of(node), {}).get(used[node])
             if (value := of.names.get(name, value)) is not None:
                 values[name] = value
     return values

@@ -153,25 +153,24 @@ class Doubled(TorchDispatchMode):
     which have no other kind.
 
     Attributes:
-        made: What each node of the graph was made for, by its number: all results.
+        made: The results that a node of the graph was made for, by its number and theirs.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.made: dict[int, Any] = {}
+        self.made: dict[int, dict[int, Any]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         number = node_number()
-        first = self.made.setdefault(number, self) is self
+        kept: dict[int, Any] = {}
+        first = self.made.setdefault(number, kept) is kept
         out = self.run(func, *pytree.tree_map(doubled, (args, kwargs or {})))
         if first:  # what has no node of its own comes after what has the newest
-            results = out if isinstance(out, tuple | list) else [out]
-            self.made[number] = [
-                self.keep(t) if isinstance(t, Tensor) and t.is_floating_point() else None
-                for t in results
-            ]
+            for place, t in enumerate(out if isinstance(out, tuple | list) else [out]):
+                if isinstance(t, Tensor) and t.is_floating_point():
+                    kept[place] = self.keep(t)
         return out
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
