@@ -141,7 +141,8 @@ def _used(graph: Graph, y: Tensor) -> dict[GraphNode, int]:
     places[get_gradient_edge(y).node].add(y.output_nr)
     for node in graph.operations:
         for target, place in node.next_functions:
-            places[target].add(place)
+            if target is not None:
+                places[target].add(place)
     return {node: min(found) for node, found in places.items() if len(found) == 1}
 
 
