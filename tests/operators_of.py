@@ -44,22 +44,25 @@ class Calls(TorchDispatchMode):
         self.smallest = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Keep the arguments if they are the smallest so far."""
-        kwargs = kwargs or {}
+        """Keep the arguments of a call that works if they are the smallest so far."""
+        kwargs, kept = kwargs or {}, {}
         if isinstance(func, OpOverload) and func.namespace == "aten":
-            self.keep(func, args, kwargs)
-        return func(*args, **kwargs)
+            kept = self.smaller(func, args, kwargs)  # before the call writes into them
+        out = func(*args, **kwargs)
+        self.smallest.update(kept)
+        return out
 
-    def keep(self, func, args, kwargs):
-        """Keep arguments with real numbers; most calls have been seen before, as large."""
+    def smaller(self, func, args, kwargs):
+        """Return arguments with real numbers; most calls have been seen before, as large."""
         parts = pytree.tree_leaves((args, kwargs))
         tensors = [t for t in parts if isinstance(t, torch.Tensor)]
         size = sum(t.numel() for t in tensors)
         if size >= self.smallest.get(func, (LARGEST + 1,))[0]:
-            return
+            return {}
         devices = [*(t.device for t in tensors), kwargs.get("device")]
-        if any(map(is_real, tensors)) and torch.device("meta") not in devices:
-            self.smallest[func] = size, *pytree.tree_map(copied, (args, kwargs))
+        if not any(map(is_real, tensors)) or torch.device("meta") in devices:
+            return {}
+        return {func: (size, *pytree.tree_map(copied, (args, kwargs)))}
 
 
 def is_real(t):

@@ -83,6 +83,12 @@ def own_words() -> dict[str, list[str]]:
     return wanted
 
 
+def pasted_messages() -> dict[str, str]:
+    """Return what people have pasted, and the name of the message that it is, if any."""
+    text = (ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8")
+    return {message: name for message, name in json.loads(text).items() if name}
+
+
 if __name__ == "__main__":
     found = ranks(own_words())
     for query, place in found.items():

@@ -309,6 +309,35 @@ def test_nothing_of_the_program_is_touched():
         assert torch.equal(p.grad, grad)
 
 
+class Fused(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square().sum()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 2 * x  # without v
+
+
+def test_a_backward_without_v_is_told_as_that_once():
+    with pullback.watch(check_functions=True) as seen:
+        Fused.apply(numbers(3)).backward()
+    (finding,) = seen
+    assert finding.rule == "custom-backward"
+    assert at(finding.site) == here("without v")
+    assert "backward of Fused gives the same for twice the v" in finding.message
+    assert "times the derivative" in finding.fix
+    for checks in (True, False):
+        with pullback.watch(check_functions=checks) as seen:
+            (0.02 * Fused.apply(numbers(3))).backward()
+        (finding,) = seen
+        assert finding.rule == "backward-that-ignores-v"
+        assert at(finding.site) == here("without v")
+        assert seen.unchecked == ()
+
+
 def test_what_is_not_compared_is_named():
     with pullback.watch() as seen:
         Solve.apply(square(4), numbers(4, 2)).sum().backward()

@@ -27,6 +27,29 @@ def test_the_line_that_edited_and_the_line_that_saved():
     assert str(finding) in raised.value.__notes__[0]
 
 
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.value = nn.Linear(3, 1)
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, h):
+        return self.value(h) * self.scale  # saved the buffer here
+
+
+def test_a_buffer_is_named_and_its_reader_is_to_copy():
+    net = Scaled()
+    scale = net.scale
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        y = net(torch.ones(2, 3))
+        scale.fill_(5.0)  # wrote the buffer here
+        y.sum().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("wrote the buffer here")
+    assert "edited scale, a buffer of shape [1] in place after Mul" in finding.message
+    assert finding.fix.startswith("Let the line that saved it read a copy")
+
+
 def test_a_buffer_that_is_written_slice_by_slice():
     W = torch.eye(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:

@@ -103,6 +103,80 @@ def test_why_a_parameter_got_no_gradient(cut, where, says):
         seen.why("nobody")
 
 
+def twice(h):
+    return h * 2
+
+
+def in_a_block(h):
+    with torch.no_grad():  # off around a call
+        with torch.set_grad_enabled(True), torch.inference_mode(False):
+            pass
+        return twice(h)
+
+
+def in_another_mode(h):
+    with torch.enable_grad(), torch.set_grad_enabled(False):  # off by an argument
+        return h * 2
+
+
+def all_at_once(h):
+    torch.set_grad_enabled(False)
+    out = h * 2
+    torch.set_grad_enabled(True)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("cut", "where", "says"),
+    [
+        (by_no_grad, "@torch.no_grad()", "gradients are off in all of by_no_grad"),
+        (in_a_block, "off around a call", "gradients are off in this block"),
+        (in_another_mode, "off by an argument", "gradients are off in this block"),
+        (all_at_once, "", ""),
+    ],
+)
+def test_the_line_that_switched_gradients_off(cut, where, says):
+    net = Net(cut)
+    del net.unused
+    optimizer = torch.optim.Adam(net.parameters())
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+    (finding,) = seen
+    assert "got no gradient: cut by no_grad" in finding.message
+    off = [note for note in finding.notes if note.label == "off"]
+    assert [note.text for note in off] == [says][: len(off)]
+    assert bool(off) is bool(says)
+    if off and off[0].site.code.startswith("with"):
+        assert at(off[0].site) == here(where)
+    for note in off:
+        assert note.site.code.startswith((where, "with"))
+
+
+def test_parameters_of_one_name_are_told_apart():
+    class Critic(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(3, 1)
+
+        def forward(self, x):
+            return self.first(x.detach())
+
+    nets = Net(lambda h: h), Critic(), Critic()
+    parameters = [p for net in nets for p in net.parameters()]
+    optimizer = torch.optim.Adam(parameters)
+    with pullback.watch() as seen:
+        loss = nets[0](torch.ones(4, 3)).mean() + nets[2](torch.ones(4, 3)).mean()
+        nets[1](torch.ones(4, 3))
+        loss.backward()
+        optimizer.step()
+    (finding,) = (f for f in seen if "first.weight" in f.message)
+    assert "first.weight of Critic 2, first.bias of Critic 2 got" in finding.message
+    assert "got a gradient" in seen.why("first.weight of Net")
+    assert "got a gradient" in seen.why("first.weight of Critic 1")
+    assert "got a gradient" in seen.why("last.weight")
+
+
 class Sixth(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -495,7 +569,7 @@ def test_what_is_written_over_gets_zeros(write, cut, beside):
             optimizer.step()
     if cut and not beside:
         (finding,) = seen
-        assert "weight, bias got no gradient but zeros" in finding.message
+        assert "of Linear 1 got no gradient but zeros" in finding.message
         assert "written over in place" in finding.message
         words = "written over here", "filled here", "copied here", "assigned here"
         assert at(finding.site) in [*map(here, words)]

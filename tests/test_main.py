@@ -48,6 +48,53 @@ def test_a_script_runs_as_it_is(tmp_path, body, status, says):
     assert ("nothing was found" in err) == (RIGHT in body)
 
 
+STOPPED = """
+    import os, signal, torch
+    def tell(number):
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), number)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        os.kill(os.getpid(), number)
+    {body}
+    tell(signal.{name})
+    print("goes on")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "says"), [("SIGTERM", 143, "-15"), ("SIGINT", 130, "")]
+)
+def test_a_script_that_is_stopped_tells_what_was_found(tmp_path, name, status, says):
+    path = script(tmp_path, STOPPED.format(name=name, body=RIGHT))
+    returned, out, err = command(path.name, folder=tmp_path)
+    assert returned == status
+    assert says in out
+    assert "goes on" not in out
+    assert "1 backward pass; nothing was found before it was stopped" in err
+    lines = f"\n{textwrap.indent(TRAP, '    ')}\n"
+    path = script(tmp_path, STOPPED.format(name=name, body=lines))
+    returned, _, err = command(path.name, folder=tmp_path)
+    assert returned == status
+    assert "An infinity first" in err
+
+
+def test_a_handler_that_the_script_has_set_counts(tmp_path):
+    path = script(
+        tmp_path,
+        f"""
+        import os, signal, torch
+        signal.signal(signal.SIGTERM, lambda number, frame: print("mine"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        {RIGHT}
+        """,
+    )
+    returned, out, err = command(path.name, folder=tmp_path)
+    assert (returned, out) == (0, "mine\n")
+    assert err.endswith("nothing was found\n")
+
+
 def test_an_error_is_explained_below_a_traceback_of_the_script_alone(tmp_path):
     path = script(tmp_path, f"import torch\n{RIGHT}\ntorch.ones(2) @ torch.ones(3)")
     returned, _, err = command(path.name, folder=tmp_path)

@@ -10,6 +10,7 @@ from executed import ROOT
 from py_mini_racer import MiniRacer
 from ranking import SCRIPTS, STATIC, engine, own_words, ranks
 from ranking import answers as answers_of_the_site
+from ranking import pasted_messages
 
 import search_index
 from pullback._messages import messages
@@ -325,6 +326,20 @@ def test_parts_of_messages_lead_to_their_pages():
         part for part, page in asked.items() if answers_of_the_site(part)[:1] != [page]
     ]
     assert len(missed) < 0.12 * len(asked), missed
+
+
+@needs_site
+def test_messages_that_people_paste_lead_to_their_pages():
+    """Each first, whatever shapes, dtypes and names of the reader's it carries."""
+    known = pasted_messages()
+    assert len(known) > 700
+    missed = {
+        message: found
+        for message, name in known.items()
+        if (found := answers_of_the_site(" ".join(message.split()))[:1])
+        != [f"errors/{name}.html"]
+    }
+    assert missed == {}
 
 
 def test_many_wordings_do_not_carry_a_page_before_the_answer():

@@ -117,7 +117,7 @@ WRONG = [
 def test_a_judge_that_steps_along_the_loss_of_the_maker(program):
     (finding,) = found(program)
     assert at(finding.notes[0].site) == here("leaves something")
-    assert "0.weight, 0.bias, 2.weight" in finding.message
+    assert "0.weight of Sequential 2, 0.bias of Sequential 2" in finding.message
 
 
 def test_the_line_that_adds():

@@ -25,6 +25,7 @@ SHOWN = {
     "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
     "docs/answers/clipping-and-steps.md": {"not-finite"},
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
+    "docs/answers/does-not-learn.md": {"no-gradient"},
     "docs/answers/forward-mode.md": {
         "jacobian-of-a-closure",
         "once-differentiable-in-a-sum",
@@ -49,7 +50,11 @@ SHOWN = {
     "docs/answers/matrices-and-angles.md": {"not-finite"},
     "docs/answers/methods-networks.md": {"not-finite"},
     "docs/answers/methods.md": {"once-differentiable-in-a-sum"},
-    "docs/answers/mixed-precision.md": {"clipped-while-scaled", "not-finite"},
+    "docs/answers/mixed-precision.md": {
+        "clipped-while-scaled",
+        "no-gradient",
+        "not-finite",
+    },
     "docs/answers/nan.md": {"not-finite"},
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
     "docs/answers/one-call-or-two.md": {"not-finite"},
@@ -103,6 +108,7 @@ SHOWN = {
     "examples/04_programs/16_surrogate_losses.py": {"not-finite"},
     "examples/04_programs/25_external_loss.py": {"gradient-cast", "not-finite"},
     "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
+    "examples/04_programs/30_pipeline.py": {"not-finite"},
     "examples/04_programs/32_through_time.py": {"not-finite"},
     "examples/04_programs/38_optimise_the_input.py": {"clamp-outside"},
     "examples/04_programs/40_forces.py": {"not-finite"},

@@ -5,10 +5,13 @@ The last two need no torch, and do not wait for it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import sys
 import textwrap
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,12 +67,12 @@ def command() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says, and return the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["explain"]:
+    if given[:1] == ["explain"] and given[1:] not in (["-h"], ["--help"]):
         return explain(" ".join(given[1:]) or sys.stdin.read())
     if given == ["index"]:
         print(INDEX.read_text(encoding="utf-8"), end="")
         return 0
-    if not given or given[0] in ("-h", "--help"):
+    if not given or given[0] in ("-h", "--help", "explain"):
         print(HELP, end="", file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
     import argparse  # here and below, what explain would wait for
@@ -172,28 +175,31 @@ def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
     from pullback._hints import hints
     from pullback._watch.watching import watch
 
-    status = 0
+    status, stopped = 0, False
     hints.enable()  # beside warnings, and errors of threads
     sys.argv = list(command)
     if not sys.flags.safe_path:  # or else none of them is the folder of what runs
         sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
     try:
-        with watch(**options) as seen:
+        with _stop_on_sigterm(), watch(**options) as seen:
             if module:
                 runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(command[0], run_name="__main__")
     except SystemExit as end:
-        status = _status(end.code)
+        status, stopped = _status(end.code), isinstance(end, _Stopped)
     except BaseException as error:
-        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+        stopped = isinstance(error, KeyboardInterrupt)
+        status = 128 + signal.SIGINT if stopped else 1
         _print_own(error)
     hints.disable()
     if seen is not None and (len(seen) or seen.unseen or seen.caught):
         print(seen, file=sys.stderr)
     elif seen is not None:
         beside = " beside that error" if status else ""
+        if stopped:
+            beside = " before it was stopped"
         clean = f"{command[0]}: {seen.watched}; nothing was found{beside}"
         print(f"pullback.watch: {clean}", file=sys.stderr)
     for text in seen.unchecked if seen is not None else ():
@@ -201,6 +207,37 @@ def run(command: Sequence[str], *, module: bool, **options: Any) -> int:
     if seen is not None and seen.unchecked and not options["check_functions"]:
         print("           (--check-functions compares them)", file=sys.stderr)
     return status or (FOUND if seen else 0)
+
+
+class _Stopped(SystemExit):
+    """Ends a script that has been sent SIGTERM, as by a scheduler whose time is up."""
+
+
+@contextlib.contextmanager
+def _stop_on_sigterm() -> Iterator[None]:
+    """End what runs in this block as Ctrl-C does, so that what was found is printed.
+
+    A script may set a handler of its own, which then counts. Processes that it forks end
+    as they do without this.
+    """
+    process = os.getpid()
+
+    def stop(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            raise _Stopped(128 + number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is stop:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _status(code: object) -> int:

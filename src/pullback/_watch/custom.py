@@ -23,6 +23,7 @@ from pullback._watch.functions import (
 
 RULE = "custom-backward"
 PAGE = "gradcheck-jacobian-mismatch"
+IGNORES = "backward-that-ignores-v"
 ENTRIES = 96  # of an input that are moved one by one, and drawn where there are more
 CLOSE = 1e-4  # of the largest number of a gradient
 IDENTITY = "its forward changes no number, so that its backward is another on purpose"
@@ -72,11 +73,18 @@ def compare(findings: Findings, seen: dict[Any, Calls]) -> None:
                     continue
                 compared = compared or not isinstance(found, str) or not found
                 if isinstance(found, Finding):
-                    findings.add(found)
+                    if found.page != IGNORES or not told_of_v(findings, kind):
+                        findings.add(found)
                     break
                 why = why or found
         if not compared:
             findings.not_compared(kind.__name__, site_of(kind), why)
+
+
+def told_of_v(findings: Findings, kind: Any) -> bool:
+    """Tell whether it is known that the backward of a Function does without v."""
+    site = returned_at(kind)
+    return any(f.page == IGNORES and f.site == site for f in findings)
 
 
 def site_of(kind: Any) -> Site | None:
@@ -145,6 +153,15 @@ class Question:
             materialize_grads=True,
         )
         return [g.double() for g in found]
+
+    def ignores_v(self) -> bool:
+        """Tell whether backward gives the same for twice the v, and not zeros."""
+        once = self.backward()
+        self.v = [2 * v for v in self.v]
+        twice = self.backward()
+        self.v = [v / 2 for v in self.v]
+        moved = any(bool(g.nan_to_num().any()) for g in once)
+        return moved and all(map(_close, twice, once))
 
     def gradients(self) -> list[Gradient]:
         """Return each gradient beside what differences give."""
@@ -235,6 +252,15 @@ def _finding(
     question: Question, gradients: Sequence[Gradient], wrong: Sequence[Gradient]
 ) -> Finding:
     kind = question.kind
+    if question.ignores_v():
+        return Finding(
+            rule=RULE,
+            site=returned_at(kind) or site_of(kind),
+            message=f"backward of {kind.__name__} gives the same for twice the v: it does "
+            "not use what arrives at it.",
+            fix="Return what arrives (grad_output) times the derivative.",
+            page=IGNORES,
+        )
     names = ", ".join(g.name for g in wrong)
     at = question.names.index(wrong[0].name)
     place = line_of(kind, at) or returned_at(kind) or site_of(kind)

@@ -9,6 +9,7 @@ from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -46,6 +47,11 @@ ROW = (
     "Let the line that saved it read a copy, x.clone(). If the tensor outlives the step, "
     "as a memory does, write what has no graph: x[i] = z.detach()."
 )
+STATE = (
+    "Let the line that saved it read a copy, x.clone(), or write after backward(). A new "
+    "tensor in place of the write helps only where nothing else holds the old one, as "
+    "modules and other objects hold a buffer."
+)
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 
 
@@ -82,9 +88,10 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         )
         fix = PARTS
     else:
-        message = f"{writer.op} edited a tensor of shape {shape} in place {then_saved}"
+        written = _buffer(log, keys) or "a tensor"
+        message = f"{writer.op} edited {written} of shape {shape} in place {then_saved}"
         of_input = math.prod(writer.shape) < writer.room and part != "result"
-        fix = ROW if of_input else EDIT
+        fix = ROW if of_input else EDIT if writer.recorded else STATE
     saved = f"{name} saved its {_part(part)}, of shape {shape}, at version {then}"
     yield Finding(
         rule="in-place",
@@ -104,6 +111,15 @@ def _parameter(log: Log, keys: Sequence[int], shape: str) -> str:
     held = [p for p in log.held().values() if storage_key(p) in keys]
     fits = [p for p in held if shape in (str([*p.shape]), str([*reversed(p.shape)]))]
     return next((log.name_of(p) for p in fits or held), "of the optimizer")
+
+
+def _buffer(log: Log, keys: Sequence[int]) -> str:
+    """Return the name of the buffer that was written to, if a module that ran has it."""
+    for module in tuple(log.modules):
+        for name, buffer in module.named_buffers():
+            if buffer.layout is torch.strided and storage_key(buffer) in keys:
+                return f"{name}, a buffer"
+    return ""
 
 
 def _written_in_parts(

@@ -12,6 +12,7 @@ from pullback._watch.findings import Finding, Note, counted, listed
 from pullback._watch.log import Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
+from pullback._watch.switched_off import line_off
 from pullback._watch.traps_of_parameters import told_of_as_old
 from pullback._watch.ways import ASIDE, Reason, fill_for, reason_for
 
@@ -79,7 +80,8 @@ CAUSES = {
     ),
     "no_grad": Cause(
         "cut by no_grad",
-        "Compute it outside of no_grad, or of a function that is decorated with it.",
+        "Compute it where gradients are on, and anew for each backward: what is kept from "
+        "one step to the next leads into a graph that is used up.",
     ),
     "integer": Cause(
         "cut by an operation that gives integers or booleans",
@@ -211,13 +213,13 @@ def without_gradient(log: Log) -> Found:
         else:
             reason = filled or (leaf.reason if leaf is not None else None)
             known = reason or Reason("unused")
-            found = _finding([name], leaf, known)
+            found = _finding(log, [name], leaf, known)
             log.findings.explain(name, found.brief)
             if id(t) not in old and not (leaf and leaf.asked) and _matters(t, reason, held):
                 together.setdefault(known.kind, []).append((name, leaf, known))
     for those in together.values():
         _, leaf, reason = those[0]
-        found = _finding([name for name, _, _ in those], leaf, reason)
+        found = _finding(log, [name for name, _, _ in those], leaf, reason)
         end = _end_of_segment(log, reason.event) if reason.cause == "detach" else None
         yield _to_the_boundary(found, end) if end is not None else found
 
@@ -275,7 +277,7 @@ def _to_the_boundary(found: Finding, end: Call) -> Finding:
     return replace(found, fix=fix, notes=(*found.notes, note))
 
 
-def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
+def _finding(log: Log, names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
     event, cause = reason.event, CAUSES[reason.cause]
     says, fix, page = cause
     got = "no gradient but zeros" if reason.cause == "filled" else "no gradient"
@@ -288,6 +290,8 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
             site = event.function.nothing or site
     if event is not None and reason.cause == "no-derivative":
         says = f"{says}: {event.op}"
+    if reason.cause == "no_grad" and (off := line_off(log.off.get(site, ()))):
+        notes.append(off)
     lines = {left.site: left for left in reason.left if left.site is not None}
     if lines and reason.cause == "aside":
         says += ", unless as numbers of Python or NumPy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +16,7 @@ from pullback._watch.findings import Findings, Site
 from pullback._watch.flags import Flag
 from pullback._watch.functions import Calls, Function
 from pullback._watch.places import Places
+from pullback._watch.switched_off import Around
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
 SHARES = 8  # of a sum
@@ -327,6 +328,8 @@ class Log:
             and when it was made, in the time of the places; or else when it made a step.
         moved: What they moved, by ``id``: it had a gradient, if one set by hand; and when
             they did so last.
+        off: What stood around the lines that took what has to do with a graph, and ran
+            without gradients.
         places: Where the parameters were put that the program has made.
         kept: Leaves that are kept alive, to be asked at the end: parameters, and a few
             others.
@@ -367,6 +370,7 @@ class Log:
         default_factory=weakref.WeakKeyDictionary
     )
     moved: dict[int, int] = field(default_factory=dict)
+    off: dict[Site | None, tuple[Around, ...]] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
     kept: list[Tensor] = field(default_factory=list)
     call: Call | None = None
@@ -447,12 +451,26 @@ class Log:
         return {id(p): p for optimizer in self.optimizers for p in held_by(optimizer)}
 
     def named(self) -> dict[int, tuple[str, Tensor]]:
-        """Return the parameters of the modules that ran, by ``id``, with their names."""
+        """Return the parameters of the modules that ran, by ``id``, with their names.
+
+        Where two modules have a parameter of one name, each is called after its module.
+        """
         found: dict[int, tuple[str, Tensor]] = {}
+        of: dict[int, str] = {}
+        kinds = Counter(type(module) for module in self.modules)
+        ran: Counter[type] = Counter()
         for module in tuple(self.modules):
+            kind = type(module)
+            ran[kind] += 1
+            number = f" {ran[kind]}" if kinds[kind] > 1 else ""
             for name, parameter in module.named_parameters():
                 found.setdefault(id(parameter), (name, parameter))
-        return found
+                of.setdefault(id(parameter), f" of {kind.__name__}{number}")
+        shared = Counter(name for name, _ in found.values())
+        return {
+            key: (name + of[key] if shared[name] > 1 else name, parameter)
+            for key, (name, parameter) in found.items()
+        }
 
     def name_of(self, t: Tensor) -> str:
         """Return the name of a tensor in its module, of its variable, or what it is."""

@@ -74,6 +74,7 @@ from pullback._watch.log import (
     keys_of,
 )
 from pullback._watch.numbers import last_line, lists_made, taken_as_numbers
+from pullback._watch.switched_off import around
 
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
@@ -265,6 +266,8 @@ class Recorder(QuietDispatchMode):
             event.recorded = True
             log.of_number[number] = event
         log.add(event)
+        if event.sources is not None and not event.grad and event.site not in log.off:
+            log.off[event.site] = around(frame)
         if run == FORWARD and frame is not None:
             instruction = calling(frame)
             if event.writes and self._last is not None:

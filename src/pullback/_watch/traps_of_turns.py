@@ -78,8 +78,9 @@ def of_another_loss(log: Log, optimizer: Any, site: Site | None) -> Found:
         yield trap(
             NAME,
             stray.own.site,
-            f"This backward adds to gradients that another loss has left in {names}, on "
-            f"its way to the parameters of another optimizer. {kind} steps along the sum.",
+            "This backward adds to gradients that the backward of another loss has left "
+            f"in {names}: it passed there on its way to the parameters of another "
+            f"optimizer. {kind} steps along the sum.",
             f"Call zero_grad() of this {kind} directly before this backward, or let the "
             "other loss leave nothing: backward(inputs=[...]) with what it is to change.",
             Note("other", stray.other.site, "backward of the other loss"),

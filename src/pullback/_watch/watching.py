@@ -144,7 +144,8 @@ class watch:  # noqa: N801 - it is called like a function
             custom.compare(findings, seen)
             return
         for kind in seen:
-            findings.not_compared(kind.__name__, custom.site_of(kind))
+            if not custom.told_of_v(findings, kind):
+                findings.not_compared(kind.__name__, custom.site_of(kind))
 
     def _refused(self, error: RuntimeError, looks: Looks) -> None:
         """Report what rules say of an error of backward that leaves the block."""
