@@ -17,7 +17,7 @@ from sweeps import digest, of, package, untried
 from pages import LIBRARIES, PRELOAD, RUNNER, Page, run_jobs
 from runner import Block, Order
 
-BY_LOT, TOGETHER = 12, 12  # torch is imported once for so many
+BY_LOT, TOGETHER = 6, 3  # torch is imported once for so many
 #: What pages show on purpose: the names of the rules.
 SHOWN = {
     "docs/answers/batches.md": {"mean-of-unequal-batches"},

@@ -94,8 +94,8 @@
 
   // a number as it is shown; the largest of all is not rounded to one beyond
   const rounded = (x, to) => Math.abs(to) < Infinity ? to : x;
-  const tidy = x => Math.abs(x) < 1e-3 && x !== 0
-    ? x.toExponential(1)
+  const tidy = x => (Math.abs(x) < 1e-3 && x !== 0) || (Math.abs(x) >= 1e6 && Math.abs(x) < 1e308)
+    ? x.toExponential(Math.abs(x) < 1 ? 1 : 2).replace("+", "")
     : String(x === 0 ? 0 : rounded(x, Number(x.toPrecision(Math.abs(x) < 1 ? 3 : 4))));
 
   // J at x, row by row, and the lists of the last of its runs

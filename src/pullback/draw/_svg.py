@@ -279,11 +279,11 @@ def around(a: Point, b: Point, middle: Point, size: Point) -> Iterator[tuple[Poi
 
 
 def tidy(number: float) -> str:
-    """Return a number in three or four digits, as the script writes it."""
+    """Return a number in two to four digits, as the script writes it."""
     if not math.isfinite(number):
         return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-    if 0 < abs(number) < 1e-3:
-        digits, power = f"{number:.1e}".split("e")
+    if 0 < abs(number) < 1e-3 or 1e6 <= abs(number) < 1e308:
+        digits, power = f"{number:.{1 if abs(number) < 1 else 2}e}".split("e")
         return f"{digits}e{int(power)}"
     rounded = float(f"{number:.{3 if abs(number) < 1 else 4}g}")
     if not math.isfinite(rounded):  # the largest of all
