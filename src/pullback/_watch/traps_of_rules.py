@@ -315,9 +315,9 @@ def recomputed(log: Log, now: Moment) -> Found:
             f"{event.op} gave {before[-1]:.4g} in forward (the sum of its result) and "
             f"{event.total:.4g} when the checkpoint computed it again: the gradient is "
             "wrong.",
-            "Draw random numbers and read what changes outside, and pass them in. If it is "
-            "inside of functional_call, which has put the old parameters back by then, take "
-            "it away and put one checkpoint around functional_call.",
+            "Draw random numbers and read what changes outside, and pass them in. If it "
+            "is inside of functional_call, which has put the old parameters back by then, "
+            "take it away and put one checkpoint around functional_call.",
         )
 
 

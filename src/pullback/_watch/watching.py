@@ -54,11 +54,12 @@ class watch:  # noqa: N801 - it is called like a function
     GPU waits for it. It does not see other processes, threads that the program starts
     itself, what NumPy writes, and CUDA graphs. ``torch.compile`` runs plain inside, and
     what insists on it (``fullgraph=True``, ``torch.export.export(..., strict=True)``,
-    ``torch.cond`` under ``vmap``) raises, as ``torch.jit.trace`` of some functions does. The modules, optimizers and parameters that
-    it saw, with their gradients, are kept alive until the block ends, and so are a hundred
-    other leaves: memory that a program frees in between comes back only then, and a weak
-    reference to them stays. The same object may be entered again, and knows the lines of
-    its earlier blocks then, as from one cell of a notebook to the next.
+    ``torch.cond`` under ``vmap``) raises, as ``torch.jit.trace`` of some functions does.
+    The modules, optimizers and parameters that it saw, with their gradients, are kept alive
+    until the block ends, and so are a hundred other leaves: memory that a program frees in
+    between comes back only then, and a weak reference to them stays. The same object may be
+    entered again, and knows the lines of its earlier blocks then, as from one cell of a
+    notebook to the next.
 
     Args:
         check_functions: Compare the backward of each custom Function that ran with
