@@ -91,6 +91,7 @@ gradient = points.grad
 ax = pullback.plot.field(points.detach(), gradient, title="Where the output grows")
 ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
+print("the longest begins at", points[gradient.norm(dim=1).argmax()].tolist())
 
 # %%
 # The arrows point inward, to the days on which the windows are open. The longest begin a
