@@ -215,13 +215,16 @@ print(f"{rate:.3f}")
 #    Yes, if four things hold:
 #
 #    - The function is smooth where you stand, without a kink or a jump nearby.
-#    - It gives the same answer when it is asked twice. So switch dropout off.
-#    - Nothing in it stops or changes the gradient on purpose, as ``detach`` or a hook does.
-#    - Each input may move on its own. In a distance matrix, for example, the way from A to
-#      B stands twice, and both entries have to move together.
+#    - It gives the same answer when it is asked twice. So switch dropout off, which makes
+#      zeros of some numbers by chance.
+#    - Nothing in it stops the gradient on purpose, as ``detach`` does, or changes it, as a
+#      function may that you have registered as a *hook*.
+#    - Each input may move on its own. In a table of distances between towns it may not: the
+#      distance from A to B stands there twice, and both entries have to move together.
 #
 #    Compute in float64, as Python does here, because in float32 a small change may drown in
-#    rounding. :ref:`fix-finite-differences` helps when the two disagree.
+#    rounding. When the two disagree, read
+#    :ref:`the page about such cases <fix-finite-differences>`.
 #
 # A walk of your own
 # ------------------

@@ -177,14 +177,13 @@ attempt(layer(x[:1]), torch.tensor(1.0))
 
 # %%
 # If you pass nothing, PyTorch makes the ``v`` itself. It knows that the price is 1, and it
-# takes the shape from ``y``. So all that it asks is that ``y`` holds one real number, and
-# it does not mind the brackets around that number. But a ``v`` that you pass has to look
+# takes the shape from ``y``. So all that it asks is that ``y`` holds one number, and it
+# does not mind the brackets around that number. But a ``v`` that you pass has to look
 # exactly like ``y``. Here that would be ``torch.tensor([[1.0]])``.
 #
-# It also happens the other way round, with brackets that should not be there. The heat of
-# all four days together, ``x.sum()``, has the shape ``()``. For it, ``torch.tensor(1.0)``
-# is right, and the first line below passes ``torch.tensor([1.0])``. The second line shows
-# the network two days instead of one:
+# A ``v`` can also have too many brackets. The heat of all four days together, ``x.sum()``,
+# has the shape ``()``. For it, ``torch.tensor(1.0)`` is right, and the first line below
+# passes ``torch.tensor([1.0])``. The second line shows the network two days instead of one:
 
 attempt(x.sum(), torch.tensor([1.0]))
 attempt(layer(x[:2]))
@@ -268,7 +267,7 @@ of_fuel
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
 #    - ``()``, ``(1,)`` and ``(1, 1)`` are different shapes, although each holds one number.
-#      ``backward()`` without a ``v`` accepts all three.
+#      ``backward()`` without a ``v`` accepts all three (see *Where this ends*).
 #
 # .. predict:: Try it
 #    :label: y
@@ -313,20 +312,13 @@ print("y:", y.shape, " w.grad:", w.grad.shape, " x.grad:", x.grad.shape)
 w.grad
 
 # %%
-# .. dropdown:: Samples alone, Python lists, complex numbers, and the [0] in the message
+# .. dropdown:: A sample alone, and a Python list
 #
 #    If you show ``Linear(3, 1)`` a single sample of the shape ``(3,)``, and no batch, ``y``
 #    has the shape ``(1,)``. Then a ``v`` that you pass has to be a ``(1,)``, too.
 #
 #    A Python list of numbers, such as ``[1.0, 10.0, 5.0, 2.0]``, is refused. ``v`` is a
 #    tensor on the device of ``y``.
-#
-#    A complex ``y`` always needs a ``v``, even if it holds one number.
-#
-#    A call may start from several tensors at once, and then each has a ``v`` of its own.
-#    The ``[0]`` in the message is meant to say which of them does not fit, counted from 0.
-#    Compare all the shapes, because with several starts it may name a wrong one, and the
-#    call may also end with another error.
 #
 # .. dropdown:: And the table, when x is a matrix?
 #
@@ -345,6 +337,15 @@ for day in range(4):
 by_table
 
 # %%
+# .. dropdown:: Where this ends
+#
+#    - *y holds complex numbers.* Then ``backward()`` without a ``v`` is refused, even for a
+#      single number. Pass a ``v``.
+#    - *A call starts from several tensors at once.* Then each has a ``v`` of its own, and
+#      the ``[0]`` in the message is meant to say which one does not fit, counted from 0. It
+#      may name a wrong one, and the call may also end with another error. Compare each
+#      ``v`` with its tensor.
+#
 # .. dropdown:: How we checked this page
 #
 #    The rule is tried on functions whose inputs and outputs have 0 to 4 dimensions, and
@@ -392,6 +393,18 @@ try:
 except RuntimeError as error:
     refused = str(error)
 assert "implicitly" in refused
+turned = torch.ones((), requires_grad=True) * 1j
+turned.backward(torch.ones_like(turned))  # with a v it is accepted
+starts = [x.sum(), x[0, :1] * 1.0]
+for prices_of_starts, named in [
+    ([torch.tensor(1.0), torch.tensor(1.0)], "grad_output[0]"),  # the second does not fit
+    ([torch.tensor(1.0), torch.tensor([1.0, 2.0])], "ambiguous"),
+]:
+    try:
+        torch.autograd.backward(starts, prices_of_starts)
+    except RuntimeError as error:
+        refused = str(error)
+    assert named in refused
 refused = []
 for output, tried in [
     (x.sum(), torch.ones(1)),

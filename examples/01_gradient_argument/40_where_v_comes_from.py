@@ -9,8 +9,8 @@ v is the gradient of what comes next
 price for each. In a training loop nobody sets any prices, and yet some ``v`` arrives at
 the network in every step. Where does it come from? It is the gradient of the loss with
 respect to the predictions. Once you have seen this, you can do something that looks
-impossible: train through a renderer, a simulation or another person's computer, into which
-PyTorch cannot look at all.
+impossible: train through a program that draws pictures, a simulation or another person's
+computer, into which PyTorch cannot look at all.
 """
 
 # %%
@@ -208,9 +208,10 @@ print("for its own weights:", W.grad)
 # --------------------------
 #
 # Now suppose that the contract is not in our program. A consultant keeps it, and PyTorch
-# cannot look inside. In other programs the part that PyTorch cannot see is a renderer, or a
-# simulation of the air that flows around a wing. All that we can do is hand over the heat
-# and the fuel, and the consultant answers with numbers.
+# cannot look inside. In other programs the part that PyTorch cannot see is a renderer,
+# which draws pictures of 3D objects, or a simulation of the air that flows around a wing.
+# All that we can do is hand over the heat and the fuel, and the consultant answers with
+# numbers.
 #
 # .. predict::
 #    :label: numbers asked for
@@ -258,8 +259,8 @@ pullback.draw.graph(edges, values, v=1, cut=[("y", "worth")])  # it starts with 
 
 # %%
 # Nothing is lost at the cut. With the first stove heat rises at a rate of 1 and fuel at a
-# rate of 2, so the worth changes at a rate of :math:`10\cdot1-4\cdot2=2`. All that this
-# needs of the contract are the 10 and the −4, and both of them are in ``v``.
+# rate of 2, so the worth changes at a rate of :math:`10\cdot1-4\cdot2=2`. From the
+# contract you need only the 10 and the −4 for this, and both of them are in ``v``.
 #
 # What v does not know
 # --------------------
@@ -341,10 +342,10 @@ next_day.grad
 # .. dropdown:: Where people do this
 #
 #    The line ``latents.backward(gradient=grad)`` stands in programs that make a 3D object
-#    from a description in words. A picture of the object is turned into fewer numbers,
-#    ``latents``. A network that knows many pictures then says how each of these numbers
-#    should change, so that the picture fits the words better. Its answer is ``grad``, and
-#    it is passed as ``v`` (:ref:`the case study <score-distillation>`).
+#    from a description in words. A picture of the object is turned into a shorter list of
+#    numbers, ``latents``. Another network has learned from many pictures. It says how each
+#    of these numbers should change, so that the picture fits the words better. Its answer
+#    is ``grad``, and it is passed as ``v`` (:ref:`the case study <score-distillation>`).
 #
 # .. dropdown:: When both halves are in PyTorch
 #
@@ -371,8 +372,8 @@ x.grad
 #    what error messages call it, and what you will call it when you write an operation of
 #    your own (:ref:`how that is done <custom-function>`). *Upstream gradient* is a word of
 #    lectures, because the gradients flow like a stream from the loss to the inputs.
-#    Mathematicians and JAX say :term:`cotangent`. They use this word for ``v``, and for
-#    what arrives at any other tensor on the walk back. We say *price*, too.
+#    Mathematicians and JAX say :term:`cotangent`. They use this word for ``v``, and also
+#    for what the walk back brings to each of the other tensors. We say *price*, too.
 #
 # .. dropdown:: How we checked this page
 #

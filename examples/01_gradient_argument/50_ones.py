@@ -222,8 +222,8 @@ for k in range(3):
 #
 # .. admonition:: Remember
 #
-#    - For a real ``y``, ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give
-#      the same: the gradient of the sum of all outputs.
+#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
+#      gradient of the sum of all outputs. (For complex numbers, see *Where this ends*.)
 #    - If each input is used by only one output, you get the derivative of that output with
 #      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.
@@ -275,11 +275,17 @@ network(first).backward()  # y holds a single number, so there is nothing to pas
 first.grad
 
 # %%
+# .. dropdown:: Where this ends
+#
+#    - *y holds complex numbers.* Then ``y.sum().backward()`` is refused. Ones are accepted,
+#      and give the gradient of the real part of the sum. If that is what you want, say so
+#      in the program: ``y.real.sum().backward()``.
+#
 # .. dropdown:: How we checked this page
 #
 #    The slopes are compared with the diagonal of the table, the gradients of the points and
 #    of the samples with one call for each of them, and the sum with ones for a function
-#    that mixes its inputs.
+#    that mixes its inputs and for a complex one.
 
 y = x**2
 (by_sum,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
@@ -303,6 +309,15 @@ mixed = torch.softmax(x, 0) * x.cumsum(0)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
 torch.testing.assert_close(x.grad, by_sum / 5)
+z = torch.tensor([1 + 2j, 3j], requires_grad=True)
+(ones,) = torch.autograd.grad(z**2, z, torch.ones(2, dtype=z.dtype))
+(of_real_part,) = torch.autograd.grad((z**2).real.sum(), z)
+assert torch.equal(ones, of_real_part)
+try:
+    (z**2).sum().backward()
+except RuntimeError as error:
+    refused = str(error)
+assert "real scalar" in refused
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 

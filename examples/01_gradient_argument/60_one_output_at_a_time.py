@@ -59,6 +59,7 @@ picture.grad
 #
 # .. predict::
 #    :expects: choice
+#    :code:
 #    :wrong: The row of the dog alone: The first row is still in picture.grad, and backward
 #          adds to it. But here it does not come so far.;
 #       The sum of the two rows: backward would add, as you say. But here it does not come
@@ -126,11 +127,11 @@ collected
 # changes what is in the list. Both entries are one and the same tensor. We wanted to keep
 # cat and dog apart, and got what ones would have given us.
 #
-# In training, the adding is useful. A batch that does not fit into the memory can be
-# processed in pieces, if no layer mixes the samples, and their gradients add up until the
-# optimizer takes its step
-# (:ref:`how to divide a mean among the pieces <accumulated-mean>`). It is also the reason
-# why a training loop calls ``zero_grad()`` for each step.
+# In training, the adding is useful. Suppose that a batch does not fit into the memory. Then
+# you process it in pieces, and call ``backward`` for each. The gradients of the pieces add
+# up until the optimizer takes its step
+# (:ref:`how to divide a mean among the pieces <accumulated-mean>`). The adding is also the
+# reason why a training loop calls ``zero_grad()`` for each step.
 #
 # Row by row
 # ----------
@@ -149,9 +150,7 @@ table
 # ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it leaves
 # ``picture.grad`` as it is. It returns a tuple with one entry for each input that you asked
 # about, hence the comma after ``row``. You can also stay with ``backward``, and put
-# ``picture.grad = None`` in front of each call. Then there is nothing to add to. Take a new
-# ``v`` for each call, as here: where ``y`` is only a reshaped ``x``, the gradient may lie
-# in the memory of your ``v``, and change with it.
+# ``picture.grad = None`` in front of each call. Then there is nothing to add to.
 #
 # The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
 # one walk for each output.
@@ -239,12 +238,13 @@ print("dog:", answers[1])
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` keeps the row of one output, and multiplies all other rows by 0. For
-#      a vector ``y``, ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` multiplies the row of one output by 1, and all other rows by 0. Here
+#      ``scores[0].backward()`` does the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last.
-#    - ``backward`` adds to ``x.grad``, usually into the tensor that is there. Empty it, or
-#      use ``torch.autograd.grad``, which returns the product instead.
+#    - ``backward`` adds to ``x.grad``. On this page it added into the tensor that was
+#      there. Empty ``x.grad``, or use ``torch.autograd.grad``, which returns the product
+#      instead.
 #    - One call for each output gives the table. In a batch, one call for each class is
 #      enough, if no sample has an influence on the scores of another.
 #
@@ -282,9 +282,10 @@ print("its score alone:  ", one_score[0])
 #    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
 #    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
 #    still two products to compute, but PyTorch does them side by side. For many outputs
-#    this is usually much faster (:ref:`measured <ways-measured>`). A few operations, and
-#    networks compiled with ``torch.compile``, cannot be done side by side and raise an
-#    error. Then try the loop, which most of them take.
+#    this is usually much faster (:ref:`the times that we measured <ways-measured>`). A few
+#    operations cannot be done side by side and raise an error. Neither can a network that
+#    ``torch.compile`` has translated, to make it faster. Then try the loop, which most of
+#    them take.
 
 scores = network(picture)
 (at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
@@ -293,10 +294,10 @@ at_once
 # %%
 # .. dropdown:: Three questions about the second walk
 #
-#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk, too,
-#    comes to ``scores`` and goes on from there to both scores: to the dog's with the price
-#    1, and to the cat's with the price 0. So it meets the product of the ears again, whose
-#    numbers are gone, and is refused there.
+#    *Why not ask for the dog's score alone, with* ``scores[1].backward()``? That walk comes
+#    to ``scores``, too. There the dog's score gets the price 1 and the cat's gets 0, and
+#    the walk goes on from both of them. From the cat's score it comes to the product of the
+#    ears. The numbers of this product are gone, and so the walk is refused.
 #
 #    *Why does a second walk sometimes work without* ``retain_graph``? A sum needs no saved
 #    numbers. So a second walk through sums alone is not refused, unless the program has
@@ -307,10 +308,30 @@ at_once
 #    (:ref:`rows-keep-the-graph`). If you train on several devices, there is more to know
 #    (:ref:`ddp-several-backwards`).
 #
+# .. dropdown:: Where this ends
+#
+#    - *y is x in another shape*, such as ``x.view(2, 2)``. Then ``x.grad`` may lie in the
+#      memory of your ``v``, and change with it. Make a new ``v`` for each call, as on this
+#      page, and write nothing into an old one.
+#    - *y is a matrix.* Then ``y[k]`` is a whole row. Ask for a single number,
+#      ``y[i, k].backward()``.
+#    - *A row that you do not want holds infinity or NaN.* A one-hot ``v`` multiplies it by
+#      0, but 0 times infinity is NaN, and so is 0 times NaN. Compute this output anew,
+#      without the others (:ref:`masked-nan`).
+#    - *You call backward with* ``create_graph=True``. Then it puts the sum into a new
+#      tensor, and the old one stays as it was. Do not rely on either: keep
+#      ``picture.grad.clone()``, which is a copy.
+#    - *A layer mixes the samples of a batch.* Then a batch in pieces has other gradients
+#      than the whole, and one call for each class no longer keeps the pictures apart. The
+#      next page is about such layers.
+#
 # .. dropdown:: How we checked this page
 #
 #    We compare the rows with a table of small steps, the batch of ``v`` and calls of
-#    ``backward`` with the loop, and the answer with one call for each image.
+#    ``backward`` with the loop, and the answer with one call for each image. Each case of
+#    *Where this ends* is tried.
+
+import warnings
 
 at, h = picture.detach().double(), 1e-6
 steps = h * torch.eye(3, dtype=torch.float64)
@@ -359,6 +380,40 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
     image.requires_grad_()
     (alone,) = torch.autograd.grad(classifier(image)[label], image)
     torch.testing.assert_close(gradient, alone)
+
+flat = torch.ones(4, requires_grad=True)
+prices = torch.arange(4.0).reshape(2, 2)
+flat.view(2, 2).backward(prices)
+prices.zero_()
+assert not flat.grad.any()  # it has changed with v
+
+corner = torch.tensor([0.0, 4.0], requires_grad=True)  # at 0 a root has an infinite slope
+y = torch.stack([corner.sqrt().sum(), corner.sum()])
+(one_hot,) = torch.autograd.grad(y, corner, torch.eye(2)[1], retain_graph=True)
+(by_index,) = torch.autograd.grad(y[1], corner)
+assert one_hot[0].isnan()
+assert by_index[0].isnan()
+assert torch.autograd.grad(corner.sum(), corner)[0].tolist() == [1, 1]  # without the roots
+
+before = corner.sum()
+before.backward()
+old = corner.grad
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # that such a call may keep memory
+    corner.sum().backward(create_graph=True)
+assert old.tolist() == [1, 1]
+assert corner.grad.tolist() == [2, 2]
+
+norm = torch.nn.BatchNorm1d(2)  # in training mode
+batch = torch.tensor([[1.0, 2.0], [4.0, 2.5], [0.0, 1.0], [2.0, 7.0]], requires_grad=True)
+mixed = norm(batch)
+(column,) = torch.autograd.grad(mixed[:, 0].sum(), batch, retain_graph=True)
+(own,) = torch.autograd.grad(mixed[0, 0], batch, retain_graph=True)
+assert not torch.allclose(column[0], own[0])
+(whole,) = torch.autograd.grad((mixed**3).sum(), batch)
+halves = torch.cat([norm(half) for half in batch.split(2)])
+(halves,) = torch.autograd.grad((halves**3).sum(), batch)
+assert not torch.allclose(whole, halves)
 
 guesses = {  # wrong ones, of which the boxes above say what they are
     "cat alone": torch.eye(2)[0],

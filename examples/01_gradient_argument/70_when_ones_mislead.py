@@ -89,9 +89,9 @@ pullback.live(shares, x.detach(), rows=apartments, columns=radiators)
 #
 # Zeros would at least make you suspicious. Usually ones return numbers that look quite
 # reasonable, and in networks such functions are common. ``BatchNorm``, while it is
-# training, subtracts the mean of the batch and divides by its spread, which says how far
-# the numbers in the batch usually lie from their mean. Here is a small network with such a
-# layer, and a batch of three samples:
+# training, subtracts the mean of the batch and divides by its spread. The spread says how
+# far the numbers in the batch usually lie from their mean. Here is a small network with
+# such a layer, and a batch of three samples:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -153,13 +153,39 @@ print("beside the new two:", beside_new[0])
 # is a part of that loss. The trouble begins when you want the gradient of each output with
 # respect to *its own sample*, for example to draw it (:ref:`seeing-the-gradient`).
 #
+# How to find out
+# ---------------
+#
+# In a network with twenty layers you need not read them all, because the network itself can
+# tell you. Walk back from one output at a time, and see which samples receive something. We
+# write down a row for each output, with ``True`` for each sample that has received
+# anything. Our network is still in training mode. There BatchNorm takes notes of every
+# batch, and so we test a copy of the network:
+
+import copy
+
+
+def listens_to(network):
+    y, rows = network(samples), []
+    for k in range(3):
+        (received,) = torch.autograd.grad(y[k, 0], samples, retain_graph=True)
+        rows.append(received.abs().sum(dim=1) > 0)
+    return torch.stack(rows)
+
+
+listens_to(copy.deepcopy(network))
+
+# %%
+# Every output listens to all three samples, so ones mix them. If each output listened to
+# its own sample alone, ``True`` would stand on the diagonal only.
+#
 # What can you do?
 # ----------------
 #
 # If BatchNorm is all that mixes in the network, call ``eval()`` before you ask. While a
 # network trains, each BatchNorm keeps a running average of the means and spreads that it
-# meets. In eval mode, with its default settings, it computes with these averages and no
-# longer looks at the batch. So each sample goes through the network alone.
+# meets. In eval mode it computes with these averages and no longer looks at the batch. So
+# each sample goes through the network alone.
 #
 # .. predict::
 #    :expects: choice
@@ -188,8 +214,13 @@ for name, batch in {"old": samples, "new": others}.items():
 # %%
 # It is a new row, because in eval mode the network is another function: it computes with
 # other means and spreads. For this function it is the right row: whoever else is in the
-# batch, it stays the same, so ones have mixed nothing into it. And this is the function
-# that you use after training. So train first, and then ask.
+# batch, it stays the same, so ones have mixed nothing into it. Our test agrees:
+
+listens_to(network)
+
+# %%
+# Now ``True`` stands on the diagonal alone: each output listens to its own sample. And this
+# is the function that you use after training. So train first, and then ask.
 #
 # .. dropdown:: Why train first?
 #
@@ -202,47 +233,22 @@ for name, batch in {"old": samples, "new": others}.items():
 network[1].num_batches_tracked
 
 # %%
-#
 # If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
 # the last page. This gives you how fast each share rises with its own radiator. Like the
 # share itself, this rate depends on the settings of all three radiators.
 #
-# How to find out
-# ---------------
-#
-# With twenty layers you need not read them all, because the network itself can tell you.
-# Walk back from one output at a time, and see which samples receive something. We write
-# down a row for each output, with ``True`` for each sample that has received anything:
-
-
-def listens_to(network):
-    y, rows = network(samples), []
-    for k in range(3):
-        (received,) = torch.autograd.grad(y[k, 0], samples, retain_graph=True)
-        rows.append(received.abs().sum(dim=1) > 0)
-    return torch.stack(rows)
-
-
-print(listens_to(network.train()))
-print(listens_to(network.eval()))
-
-# %%
-# In training mode every output listens to all three samples, so ones would mix them. In
-# eval mode ``True`` stands on the diagonal alone: each output listens to its own sample.
-# Like every run in training mode, this test has moved the averages of BatchNorm a little.
-#
 # .. admonition:: Remember
 #
-#    - Ones always return the gradient of the sum of the outputs. You can rely on them for
-#      each point's own derivative if each point has one output, and no output uses another
+#    - Ones return the gradient of the sum of the outputs. This is each point's own
+#      derivative if two things hold: each point has one output, and no output uses another
 #      point.
-#    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
-#      because it does not ask for such derivatives. For a trained network with the usual
-#      BatchNorm, in which nothing else mixes, call ``eval()`` first, and ones are right
-#      again.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
-#      after the other, and look at which samples receive something. The answer is about
-#      this network, with these weights and this batch.
+#      after the other, and look at which samples receive something.
+#    - BatchNorm in training mode mixes the samples. Ordinary training does not suffer from
+#      it, because it does not ask for such derivatives. For our network, ones were right
+#      after ``eval()``.
+#    - What the test can miss, and where ``eval()`` is not enough, stands in *Where this
+#      ends*.
 #
 # .. admonition:: Try it
 #
@@ -291,13 +297,14 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # %%
 # .. dropdown:: Other functions that mix
 #
-#    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
-#    that compare samples with each other. ``eval()`` changes none of these.
+#    A sum *along the dimension of the samples* mixes them. So does a cumulative sum, which
+#    adds up all the entries so far, and a softmax, which makes shares that add up to 1. So
+#    do losses that compare samples with each other. ``eval()`` changes none of these.
 #
-#    ``LayerNorm`` mixes no samples, not even in training mode, because it takes the mean
-#    and the spread of each sample by itself. So it can replace ``BatchNorm`` in a network
-#    that has to be in training mode while you ask for such gradients (:ref:`as in this case
-#    study <gradient-penalty>`).
+#    ``LayerNorm`` is like ``BatchNorm``, but it takes the mean and the spread of each
+#    sample by itself. So it mixes no samples, not even in training mode. It can replace
+#    ``BatchNorm`` in a network that has to be in training mode while you ask for such
+#    gradients (:ref:`a case study <gradient-penalty>`).
 #
 #    A softmax over the *classes* mixes no samples. But there each sample has several
 #    outputs that use the same inputs, and ones add these up as well. So the ones return
@@ -306,18 +313,29 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 # .. dropdown:: Is there a call for this?
 #
 #    ``pullback.mixing`` walks back in this way for you, and leaves the running averages of
-#    BatchNorm as they were, or warns where it cannot, as in a compiled network. What
-#    ``mixing`` says holds for this network and this batch. :ref:`do-samples-mix` tells what
-#    such a test can miss.
+#    BatchNorm as they were, or warns where it cannot, as in a compiled network.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 
 # %%
+# .. dropdown:: Where this ends
+#
+#    - *The test looks at one network, with these weights and this batch.* With other
+#      numbers the samples may mix where they did not, for example where a ReLU has let
+#      nothing through. Try several batches, and read :ref:`do-samples-mix`.
+#    - *You test the network itself, and not a copy.* In training mode every run moves the
+#      averages of BatchNorm a little. Test a copy, or use the call above.
+#    - *A BatchNorm keeps no averages*, because it was made with
+#      ``track_running_stats=False``. Then it looks at the batch in eval mode, too, and
+#      ``eval()`` does not help. Ask for one output at a time.
+#    - *Something else mixes the samples*, such as the functions above. Then ``eval()`` does
+#      not help either. Ask for one output at a time.
+#
 # .. dropdown:: How we checked this page
 #
 #    The tables are compared with formulas for their entries, and both ways of asking the
-#    network with small steps in each sample.
+#    network with small steps in each sample. Each case of *Where this ends* is tried.
 
 at = x.detach().double()
 total, norm = at.sum(), at.norm()
@@ -382,6 +400,21 @@ assert torch.equal(listens_to(network.eval()), torch.eye(3) > 0)
 assert not torch.allclose(with_ones[0], alone[0])
 assert not torch.allclose(alone[0], beside_new[0])
 assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
+
+without = torch.nn.BatchNorm1d(2, track_running_stats=False).double().eval()
+assert listens_to(torch.nn.Sequential(without, torch.nn.Linear(2, 1).double())).all()
+for mixes in (lambda x: x.sum(0) + x, lambda x: x.cumsum(0), lambda x: x.softmax(0)):
+    assert listens_to(mixes).sum() > 3
+
+
+def off_here(x):  # mixes the samples only where their first numbers add up to more than 9
+    return x + torch.relu(x[:, 0].sum() - 9)
+
+
+assert samples[:, 0].sum() < 9
+assert torch.equal(listens_to(off_here), torch.eye(3) > 0)
+(first_row,) = torch.autograd.grad(off_here(samples + 9)[0, 0], samples)
+assert first_row[1:].any()
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())

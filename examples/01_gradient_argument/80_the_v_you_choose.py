@@ -95,8 +95,9 @@ pullback.live(bottom_losses, estimate.detach()[1], weight[1], **of_pixel)
 # .. dropdown:: What the weight does
 #
 #    With the weight 0, its gradient stays at 0, however large its loss becomes. With the
-#    weight 1 it is twice the estimate, and vanishes only where the estimate is 0. So the
-#    network would learn the placeholder: that what nobody has measured is 0 meters away.
+#    weight 1, its gradient is twice the estimate. This is 0 only where the estimate is 0.
+#    So the network would learn the placeholder: that what nobody has measured is 0 meters
+#    away.
 #
 # Here each pixel has a gradient of its own. In a real network all pixels share the
 # parameters of the earlier layers. The gradient of such a parameter is a sum over the
@@ -116,8 +117,8 @@ torch.equal(by_formula, weighted)
 
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
-# printed. In both cases the weights are fixed numbers here. :ref:`weights-from-the-model`
-# is about weights that the network computes.
+# printed. In both cases the weights are fixed numbers here. There is another answer for
+# :ref:`weights that the network computes <weights-from-the-model>`.
 #
 # .. dropdown:: What if the weights have another shape than the losses?
 #
@@ -216,7 +217,7 @@ v
 
 # %%
 # Everything goes to the pixel with the 81, which nobody has measured, and nothing to the
-# others. These are the usual ways to make one number out of losses:
+# others. These are the usual ways to make one number out of our six losses:
 #
 # =======================================  ================================================
 # what you call                            the ``v`` that arrives at ``losses``
@@ -225,17 +226,16 @@ v
 # ``losses.mean().backward()``             1/6 everywhere, since there are six losses
 # ``losses[mask > 0].sum().backward()``    1 where ``mask`` is 1, 0 elsewhere
 # ``losses[mask > 0].mean().backward()``   one over the number of kept losses, 0 elsewhere
-# ``losses.max().backward()``              1 at the largest, 0 elsewhere; a tie shares the 1
+# ``losses.max().backward()``              1 at the largest, 0 elsewhere
 # =======================================  ================================================
 #
 # .. admonition:: Remember
 #
-#    - However losses are combined, ask which ``v`` arrives at them. A 3 counts a loss three
-#      times. A 0 leaves it out, unless its gradient is infinite or NaN: 0 times either of
-#      them is NaN.
+#    - However losses are combined, ask which ``v`` arrives at them. For our losses, a 3
+#      counts a loss three times, and a 0 leaves it out (see *Where this ends*).
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weights are fixed numbers.
-#    - For a mean over a mask, divide by the number of *kept* entries, if there are any.
+#    - For a mean over a mask, divide by the number of *kept* entries.
 #
 # .. predict:: Try it
 #    :for: the v at the six losses
@@ -276,15 +276,8 @@ six.grad
 #
 #    The gradient that arrives at a logit is its weight times a difference: the probability
 #    of "yes" minus the target. The logit 2, for example, is a probability of 0.88. If the
-#    target is 1 and the weight 1, the gradient is −0.12. The more certain the right answer
-#    is, the closer this difference comes to 0.
-#
-# .. dropdown:: And if what is missing is marked with NaN?
-#
-#    The weight 0 removes a gradient that is a finite number. Many programs mark what is
-#    missing with *NaN*, "not a number". With a loss like ours the gradient there is NaN as
-#    well, and 0 times NaN is NaN. Neither can the 0 remove an infinite gradient
-#    (:ref:`masked-nan`). So put a finite number there that the loss accepts.
+#    target is 1 and the weight 1, the gradient is −0.12. If the network is very sure of the
+#    right answer, the difference is nearly 0.
 #
 # .. dropdown:: Three walks, and no ``retain_graph``?
 #
@@ -293,10 +286,24 @@ six.grad
 #    mean and the largest loss were made by operations of their own, and no operation was
 #    walked through twice.
 #
+# .. dropdown:: Where this ends
+#
+#    - *What is missing is marked with NaN*, "not a number", as in many programs. The weight
+#      0 removes only a gradient that is a finite number. With a loss like ours the gradient
+#      there is NaN, and 0 times NaN is NaN. Put a finite number there that the loss
+#      accepts.
+#    - *A gradient is infinite.* The weight 0 does not remove it either, because 0 times
+#      infinity is NaN. Change the input there, before the loss (:ref:`masked-nan`).
+#    - *The mask keeps nothing.* Then the mean is 0 divided by 0, which is NaN. Leave such
+#      an image out.
+#    - *Several losses are the largest.* Then they share the 1 of ``max()``. If you want one
+#      of them alone, choose it: ``losses.flatten()[losses.argmax()]``.
+#
 # .. dropdown:: How we checked this page
 #
 #    The weighted gradient is compared with the formula for this loss, written out, and each
-#    row of the table of usual weights with the ``v`` that arrives.
+#    row of the table of usual weights with the ``v`` that arrives. Each case of *Where this
+#    ends* is tried.
 
 import math
 
@@ -311,6 +318,18 @@ for last in (0.0, 9.0, 20.0):
 tied = torch.tensor([1.0, 5.0, 5.0], requires_grad=True)
 tied.max().backward()
 assert tied.grad.tolist() == [0, 0.5, 0.5]
+(chosen,) = torch.autograd.grad(tied.flatten()[tied.argmax()], tied)
+assert sorted(chosen.tolist()) == [0, 0, 1]
+assert chosen[0] == 0
+assert losses[torch.zeros(2, 3) > 0].mean().isnan()
+unknown = torch.tensor([3.0, math.nan])
+for marked in (unknown, unknown.nan_to_num(0.0)):
+    guess = torch.tensor([2.0, 9.0], requires_grad=True)
+    ((guess - marked) ** 2).backward(torch.tensor([1.0, 0.0]))
+    assert guess.grad[1].isnan() == marked[1].isnan()
+root = torch.tensor([4.0, 0.0], requires_grad=True)
+root.sqrt().backward(torch.tensor([1.0, 0.0]))
+assert root.grad[1].isnan()  # 0 times infinity
 torch.testing.assert_close(losses[mask > 0].mean().item(), 3.2)
 
 largest = torch.zeros(6)

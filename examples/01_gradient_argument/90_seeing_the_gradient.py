@@ -67,10 +67,22 @@ points.grad.shape
 # drawn smaller, and their colors say how long they are. The dashed circle is that of the
 # town: inside it the windows are open.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: choice
+#    :wrong: Inward, and longest in the middle: In the middle the network is sure that the
+#          windows are open. A small change of the weather makes no difference there.;
+#       Outward, and longest far outside: The arrows point to where the output grows, and
+#          the windows are open inside the circle.;
+#       Outward, and longest in between: The arrows point to where the output grows, and the
+#          windows are open inside the circle.
 #
 #    Which way will the arrows point? And where will they be longest: on the ordinary days
 #    in the middle, on the extreme days far outside, or in between?
+#
+#    - Inward, and longest in the middle
+#    - Inward, and longest in between
+#    - Outward, and longest in between
+#    - Outward, and longest far outside
 
 import pullback.plot
 from matplotlib.patches import Circle
@@ -79,6 +91,7 @@ gradient = points.grad
 ax = pullback.plot.field(points.detach(), gradient, title="Where the output grows")
 ax.add_patch(Circle((0, 0), 2**0.5, fill=False, linestyle="--", color="gray"))
 names = ax.set(xlabel="temperature", ylabel="humidity")
+print("the longest begins at", points[gradient.norm(dim=1).argmax()].tolist())
 
 # %%
 # The arrows point inward, to the days on which the windows are open. The longest begin a
@@ -95,9 +108,8 @@ names = ax.set(xlabel="temperature", ylabel="humidity")
 #
 # What do people do with such an arrow? They follow it. Somebody who wants to see what a
 # network takes for a cat starts with any picture, and moves its pixels along the gradient,
-# again and again. But we made the arrow out of two separate rates, one for the temperature
-# and one for the humidity, and nobody has looked for the best direction. Perhaps there is a
-# better one. Let us try some.
+# again and again. But our arrow is made of two separate rates, one for the temperature and
+# one for the humidity. Does it point in the best direction? Let us try some others.
 #
 # We go to the point with the longest arrow. In the code, ``norm`` is the length of an
 # arrow, the root of the sum of its squares:
@@ -107,8 +119,8 @@ along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 
 # %%
-# From there we take eight steps of the same length, 0.01: one along the arrow, and each of
-# the others turned by 45 degrees more.
+# From there we take eight steps of the same length, 0.01. The first goes along the arrow.
+# Each of the others is turned by 45 degrees more than the one before.
 #
 # .. dropdown:: How a step is turned
 #
@@ -165,16 +177,15 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # .. dropdown:: Why this holds for any arrow
 #
 #    Across the arrow :math:`(3, 4)` lies :math:`(-4, 3)`: the same two numbers, exchanged,
-#    one with a minus. So a step across loses :math:`4\cdot3` for each :math:`3\cdot4` that
-#    it gains, which is nothing in total, and so it is with any arrow.
+#    one with a minus. A step across loses :math:`4\cdot3` by its first number, and gains
+#    :math:`3\cdot4` by its second. This is nothing in total, and so it is with any arrow.
 #
 #    Now take a step in any direction. It has a part along the arrow and a part across it.
 #    The part across gains nothing, so only the part along the arrow counts. This part is
 #    longest when the whole step goes along the arrow.
 #
-#    All of this is true where the gain of a small step is the sum of the two gains. At a
-#    kink, such as that of a ReLU at 0, it may not be. Our network has no kink, because its
-#    tanh and its sigmoid are smooth.
+#    All of this is true where the gain of a small step is the sum of the two gains. In our
+#    network it is so everywhere, because its tanh and its sigmoid are smooth.
 #
 # How far?
 # --------
@@ -229,8 +240,8 @@ pullback.live(
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one and has one output for each.
-#    - No direction gains faster than the arrow's own, and its length says how fast, if the
-#      function has no kink there and the arrow is not zero.
+#    - For our network, no direction gains faster than the arrow's own, and its length says
+#      how fast. (For other functions, see *Where this ends*.)
 #    - The gradient says nothing about the far end of a long step.
 #
 # .. admonition:: Try it
@@ -281,10 +292,19 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 names = ax.set(xlabel="temperature", ylabel="humidity")
 
 # %%
+# .. dropdown:: Where this ends
+#
+#    - *The function has a kink*, as a ReLU has at 0. There the gain of a small step need
+#      not be the sum of the two gains, and the arrow may not point where the output grows
+#      fastest. Try small steps in several directions, or ask a little beside the kink.
+#    - *The arrow is zero.* Then it has no direction. You may stand on a top, in a hollow or
+#      on flat ground. Look at the points around it.
+#
 # .. dropdown:: How we checked this page
 #
 #    The arrows of both networks are compared with small steps in both directions, and the
-#    eight steps, like a small step from every point, with the gain that was promised.
+#    eight steps, like a small step from every point, with the gain that was promised. Each
+#    case of *Where this ends* is tried.
 
 at = points.detach().double()
 slope = (single * (1 - single)).detach()  # the slope of the sigmoid
@@ -341,9 +361,24 @@ for passed in (10.0, -1.0):
     (scaled,) = torch.autograd.grad(y, at, torch.full_like(y, passed))
     torch.testing.assert_close(scaled, passed * gradient.double(), rtol=1e-4, atol=1e-5)
 
+ridge = torch.zeros(2, requires_grad=True)  # at a kink: |a| + 0.1 b
+(0.1 * ridge[1] + ridge[0].abs()).backward()
+assert ridge.grad.tolist() == [0, torch.tensor(0.1).item()]  # and yet a gains faster
+flat = torch.zeros(2, requires_grad=True)
+(flat**2).sum().backward()
+assert not flat.grad.any()
+assert gradient.norm(dim=1).min() > 0  # no arrow of our network is zero
+
+inward = ((gradient * points.detach()).sum(1) < 0)[lengths > 0.5 * lengths.max()]
+peak = away[lengths.argmax()]
+between = bool(1 < peak < 2)
 best = gains.argmax().item() * 45
 nothing = {45 * i for i, gain in enumerate(gains) if abs(gain) < 0.03 * gains.max()}
 guesses = {  # wrong ones, of which the boxes above say what they are
+    "Inward, and longest in the middle": bool(inward.all() and peak <= 1),
+    "Inward, and longest in between": bool(inward.all() and between),
+    "Outward, and longest in between": bool(not inward.any() and between),
+    "Outward, and longest far outside": bool(not inward.any() and peak >= 2),
     "Most along the arrow, nothing across it": best == 0 and nothing == {90, 270},
     "Most along the arrow, nothing against it": best == 0 and nothing == {180},
     "Most between the arrow and across, nothing against it": best == 45 and 180 in nothing,

@@ -151,9 +151,10 @@ for attempt in (
 # .. dropdown:: Answer
 #
 #    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
-#    of what comes after ``vertices``, so it is ``v``. The minus is the point: the number is
-#    to grow, but an optimizer makes the number smaller whose gradient it is given. So we
-#    give it the gradient of *minus* the number. If you had the minus, you had the answer.
+#    of what comes after ``vertices``, so it is ``v``. The minus is the point. We want the
+#    number to grow. But an optimizer is given the gradient of a number, and makes this
+#    number smaller. So we give it the gradient of *minus* the number. If you had the minus,
+#    you had the answer.
 #    ``to(vertices)`` gives ``v`` the dtype and the device of ``vertices``.
 #    (:ref:`where-v-comes-from`)
 #
@@ -174,8 +175,8 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean over the words. It needs at least one real word, and losses at the padding
-#    that are finite and have finite gradients.
+#    is the mean over the words, if there is at least one, and if nothing at the padding is
+#    infinite or NaN.
 #
 #    In the colleague's line each sentence counts one half. The three words of the long one
 #    share it, and so do the two of the short one: 1/6 against 1/4. A word of the short
@@ -219,16 +220,16 @@ by_sentence
 #    prediction.backward(received)
 #
 # Later the loss is changed. It gets a penalty, 0.01 times the sum of the squares of the
-# network's weights. The other machine has a copy of these weights and computes the new
-# loss. The three lines above have not been changed. Which line is missing, if any?
+# network's weights. The other machine has a copy of these weights, so it can compute the
+# new loss. The three lines above have not been changed. Which line is missing, if any?
 #
 # .. dropdown:: Answer
 #
 #    ``penalty.backward()`` is missing, where ``penalty`` is computed from the network's own
 #    weights. The penalty depends on them without passing through ``prediction``. When a
 #    prediction changes, the penalty stays the same. So ``received`` is what it was before,
-#    with nothing of the penalty in it. The second call adds the gradient of the penalty to
-#    what is already in ``.grad``. (:ref:`where-v-comes-from`)
+#    and the penalty is not in it. The second call adds the gradient of the penalty to what
+#    is already in ``.grad``. (:ref:`where-v-comes-from`)
 #
 # 10 · A weight for each task
 # ---------------------------
@@ -242,10 +243,10 @@ by_sentence
 #
 #    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
 #    with the larger loss counts more, four times as much at the moment, and as both
-#    losses become smaller, so do both entries of ``v``. Suppose that both losses are half
-#    as large, and that each still changes at the same rates with the weights. Then ``v`` is
-#    half as large, the gradients are, too, and plain gradient descent takes steps half as
-#    long. (:ref:`where-v-comes-from`, :ref:`the-v-you-choose`)
+#    losses become smaller, so do both entries of ``v``. Suppose that each loss is half as
+#    large, and still changes at the same rates with the weights. Then ``v`` is half as
+#    large. So the gradients are half as large, and so are the steps of plain gradient
+#    descent. (:ref:`where-v-comes-from`, :ref:`the-v-you-choose`)
 #
 # 11 · One line, four questions
 # -----------------------------
