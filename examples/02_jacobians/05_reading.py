@@ -80,10 +80,10 @@ print("in the house:   ", change)
 # %%
 # The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat comes
 # out as predicted. The fuel falls by 0.0599, which is a little less, because its rate of 6
-# has itself begun to fall on the way from 3 to 2.99. With a smaller step this error is
-# smaller still. (Only for a tiny step does rounding make it larger again.) A Jacobian
-# describes how a smooth function, one without kinks and jumps, behaves *near one point*. At
-# another point the rates are usually different, and you need the table of that point.
+# has itself begun to fall on the way from 3 to 2.99. With a step of 0.001 the error
+# would be a hundred times smaller. A Jacobian describes how a smooth function, one without
+# kinks and jumps, behaves *near one point*. At another point the rates are usually
+# different, and you need the table of that point.
 #
 # The other way up
 # ----------------
@@ -250,9 +250,9 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]), **
 #    - A row is the gradient of one output. A column is the effect of one input.
 #    - The rates hold at the point where the table was computed, and approximately near
 #      it, if the function is smooth there.
-#    - Many books write the transpose, with inputs in rows. For a square table the shape
-#      does not tell. Nudging an input does, in float32 or wider, if the function is the
-#      same in both calls.
+#    - Many books write the transpose, with inputs in rows. For the square table of our
+#      friend the shape does not tell. Nudging an input does (for other functions, see
+#      *Where this ends*).
 #
 # .. predict:: Try it
 #    :for: the new numbers
@@ -274,6 +274,22 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]), **
 four_stoves = torch.tensor([1.0, 2.0, 3.0, 4.0])
 with_fourth = torch.autograd.functional.jacobian(house, four_stoves)
 with_fourth[:, 3]
+
+# %%
+# .. dropdown:: Where this ends
+#
+#    * *Very small nudges.* Below, a nudge of 0.000001 in float32 gives 0.95 and 7.6 in the
+#      place of 1 and 8, because the rounding of heat and fuel is divided by the nudge, too.
+#      Take a larger nudge, or float64.
+#    * *Narrow numbers.* In bfloat16 a stove at 4 that is nudged by 0.01 stays at 4, as you
+#      see in the last line. Nudge in float32 or float64.
+#    * *A function that is not the same in both calls*, such as a network with Dropout in
+#      training. Then chance, too, has a part in the difference. Call ``eval()`` first.
+
+tiny = torch.tensor([0.0, 1e-6])
+print("tiny nudge:", (house(two_stoves + tiny) - house(two_stoves)) / tiny[1])
+narrow = two_stoves.bfloat16()
+print("bfloat16:  ", house(narrow + torch.tensor([0.0, small]).bfloat16()) - house(narrow))
 
 # %%
 # .. dropdown:: How we checked this page
@@ -307,6 +323,25 @@ rates = (house(nudged) - house(two_stoves)) / small
 torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
 torch.testing.assert_close(rates, copied[1], atol=0.02, rtol=0)
 assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
+
+for wide in (two_stoves, two_stoves.double()):
+    nudge = torch.tensor([0.0, small]).to(wide)
+    rates = (house(wide + nudge) - house(wide)) / small
+    torch.testing.assert_close(rates, square[:, 1].to(wide), atol=0.02, rtol=0)
+errors = [
+    (house(x.double() - h * torch.eye(3)[2]) - house(x.double()))[1] + 6 * h
+    for h in (0.01, 0.001)
+]
+assert 99 < errors[0] / errors[1] < 101  # a tenth of the step, a hundredth of the error
+double = torch.tensor([0.0, 1e-6], dtype=torch.float64)
+rates = (house(two_stoves.double() + double) - house(two_stoves.double())) / 1e-6
+torch.testing.assert_close(rates, square[:, 1].double(), atol=1e-5, rtol=0)
+assert (
+    (house(two_stoves + tiny) - house(two_stoves)) / 1e-6 - square[:, 1]
+).abs().min() > 0.04
+dropping = torch.nn.Dropout()
+assert not torch.equal(dropping(torch.ones(100)), dropping(torch.ones(100)))
+assert torch.equal(dropping.eval()(torch.ones(100)), dropping(torch.ones(100)))
 
 for t in (0.5, 1.0, 3.0):
     at = torch.tensor([t])

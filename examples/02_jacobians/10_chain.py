@@ -255,11 +255,13 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # table of a million entries.
 #
 # Starting on the left is cheap because ``v`` is a single row, and stays one all the way. It
-# is a single row because we ask about one number at the end of the chain, what we earn. A
-# chain may also *begin* with one number, for example with a single dial that moves
-# everything. Then the table of the first step is a single column, on the right of the
-# product. If we start there, each step multiplies a table by a column, and we get a column
-# again, for as little work as with a row. :ref:`pushing-forward` is about this direction.
+# is a single row because we ask about one number at the end of the chain, what we earn.
+#
+# A chain may also *begin* with one number. Suppose that a single lever moves both dials.
+# The table of the lever is a column of two numbers, at the right end of the product. If we
+# start there, a table times a column makes a column again. This takes as little work as
+# with a row, here :math:`3\cdot2\cdot1+2\cdot3\cdot1=12` multiplications.
+# :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -406,6 +408,10 @@ for dial, turn in enumerate((4.5, 1.9)):  # here the rate of that dial goes thro
     torch.testing.assert_close(rate, torch.tensor(0.0), atol=1e-4, rtol=0)
     torch.testing.assert_close(jacobian(installed, at), jacobian(whole, at))
 
+start_right = multiplications((3, 2), (2, 1)) + multiplications((2, 3), (3, 1))
+assert (
+    start_right == 12 == multiplications((1, 2), (2, 3)) + multiplications((1, 3), (3, 2))
+)
 assert jacobian(timer, s.detach()).tolist() == [1, 2]
 assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50
 

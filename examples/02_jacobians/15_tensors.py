@@ -120,8 +120,9 @@ wrong = v @ J
 print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 
 # %%
-# Its shape does not look like ``x``. Here are ``v`` and ``J[0, 0]``, a piece of ``J``. The
-# row and the column in brackets have made the first number:
+# Its shape does not look like ``x``. How was the first number made? Row 0 of ``v`` has met
+# column 0 of ``J[0, 0]``, a piece of ``J``. Here are ``v`` and ``J[0, 0]``, with this row
+# and this column in brackets:
 #
 # .. code-block:: text
 #
@@ -131,9 +132,9 @@ print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 #    room 2    0    -1     room 2   [0.5]     0.5      0.5
 #
 # It is :math:`10\cdot1+(-1)\cdot0.5=9.5`. The −1 is the price of the *fuel*, and it has met
-# 0.5, a rate of the *heat*. This is how ``@`` reads four dimensions: as a stack of tables,
-# each of which it multiplies by ``v``. There is no error, because there happen to be as
-# many measurements as rooms.
+# 0.5, a rate of the *heat*. For ``@``, our ``J`` is a stack of four tables, from
+# ``J[0, 0]`` to ``J[1, 1]``, and ``v`` is multiplied by each of them. There is no error,
+# because there happen to be as many measurements as rooms.
 #
 # It is a table after all
 # -----------------------
@@ -144,7 +145,7 @@ print("v @ J:", wrong.shape, " first number:", wrong[0, 0, 0, 0].item())
 # outputs and a column for each of the 6 inputs, and the product is the ``v @ J`` that we
 # know:
 
-table = J.reshape(y.numel(), x.numel())
+table = J.reshape(y.numel(), x.numel())  # numel counts the numbers: 4 and 6
 (v.flatten() @ table).reshape(x.shape)
 
 # %%
@@ -333,6 +334,8 @@ for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):
     torch.testing.assert_close(rate.flatten(), table[:, column].double())
 
 assert J.shape == y.shape + x.shape
+stack = [[v @ J[room, measured] for measured in (0, 1)] for room in (0, 1)]
+assert torch.equal(wrong, torch.stack([torch.stack(tables) for tables in stack]))
 assert (J[0, 0, 1, 2], J[0, 1, 1, 2]) == (0.5, 0.0)
 assert J[:, :, 1, 2].tolist() == [[0.5, 0], [1, 2]]
 assert J[0, 0, 1, 1] != J[1, 1, 0, 0]  # read with the input first: another rate, no error

@@ -74,11 +74,10 @@ print("their rates:  ", pushed)
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the forward
 # pass, the rates of the outputs are there. This direction is called :term:`forward mode`.
 #
-# This makes a difference to your memory. A push goes along with the forward pass, so a
-# value can be forgotten after the last step that uses it. (With weights that require
-# gradients, this takes ``torch.no_grad()`` around the push.) A pull comes afterward and
-# needs values from the forward pass, so these have to be kept until then, for every layer
-# of a network.
+# This makes a difference to your memory. The push of our house goes along with the forward
+# pass, so a value can be forgotten after the last step that uses it. (For networks, see
+# *Where this ends*, near the end of the page.) A pull comes afterward and needs values from
+# the forward pass, so these have to be kept until then, for every layer of a network.
 #
 # Push and pull
 # -------------
@@ -316,6 +315,19 @@ value, kept = torch.func.jvp(house, (x,), (torch.tensor([2.0, -1.0, 0.0]),))
 kept
 
 # %%
+# .. dropdown:: Where this ends
+#
+#    The push of our house keeps no values for later. For a network it may: if the weights
+#    require gradients, PyTorch keeps values of the forward pass, in case a pull should
+#    follow. Put ``torch.no_grad()`` around the push, and they can be forgotten, too.
+
+weight = torch.ones(2, 3, requires_grad=True)
+layer = lambda x: torch.tanh(weight @ x)
+print("a pull could follow:", torch.func.jvp(layer, (x,), (u,))[0].requires_grad)
+with torch.no_grad():
+    print("under no_grad:      ", torch.func.jvp(layer, (x,), (u,))[0].requires_grad)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The push is compared with moving the stoves a little along ``u`` in float64, and
@@ -336,6 +348,23 @@ products = v[:, None] * J * plan  # for each output and each stove
 assert torch.equal(products.sum(1), v * changes)
 assert torch.equal(products.sum(0), stoves * plan)
 assert (J @ torch.tensor([1.0, 1.0, -2.0])).tolist() == [0, -6]
+
+stored = []
+
+
+def keep(t):
+    stored.append(t.numel())
+    return t
+
+
+with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+    torch.func.jvp(house, (x,), (u,))
+    with torch.no_grad():
+        without = torch.func.jvp(layer, (x,), (u,))[1]
+    assert not stored
+    recorded = torch.func.jvp(layer, (x,), (u,))[1]
+    assert stored
+assert torch.equal(without, recorded)
 
 torch.manual_seed(0)  # any numbers will do; the same ones in every run
 S = torch.randn(4, 4, dtype=torch.float64)

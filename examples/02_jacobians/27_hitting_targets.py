@@ -189,11 +189,12 @@ for amount in (-1.0, 0.0, 1.0):
 # Why a sum of rows is the shortest
 # ---------------------------------
 #
-# The change of the heat is a dot product, too: that of the heat's row with the movement.
-# With the idle movement it is :math:`1\cdot1-1\cdot2+1\cdot1=0`, and with the fuel's row it
-# is :math:`2\cdot1-4\cdot2+6\cdot1=0`. Our step is half of the one row minus an eighth of
-# the other. So its own dot product with the idle movement is half of 0 minus an eighth of
-# 0:
+# What a movement does to an output is a dot product, too, that of the output's row with the
+# movement. The heat's row and the idle movement have the dot product
+# :math:`1\cdot1-1\cdot2+1\cdot1=0`. The fuel's row and the idle movement have the dot
+# product :math:`2\cdot1-4\cdot2+6\cdot1=0`. Our step is half of the heat's row minus an
+# eighth of the fuel's row. So our step and the idle movement have a dot product that is
+# half of 0 minus an eighth of 0:
 #
 # .. math::
 #
@@ -222,20 +223,30 @@ for amount in (-1.0, 0.0, 1.0):
 # rows that hits the targets is the *shortest* step that hits them, as far as the table
 # knows.
 #
-# Here is our step, once alone and twice with a quarter of the idle movement. All steps that
-# hit both targets end on the dashed line:
+# .. dropdown:: The code of the drawing
+#
+#    Our step goes to the right, and the idle movement goes up, at a right angle to it.
 
 import matplotlib.pyplot as plt
 
-across, up = step.norm(), idle.norm()  # along our step, and along the idle one
-fig, ax = plt.subplots(figsize=(5, 4))
-for amount, name in ((1, "step + idle / 4"), (0, "our step"), (-1, "step - idle / 4")):
-    end = (across, amount * up / 4)
-    ax.annotate("", end, (0, 0), arrowprops={"arrowstyle": "->"})
-    ax.text(*end, f"  {name}", va="center")
-ax.axvline(across, linestyle="--")
-ax.set(xlim=(-0.1, 1), ylim=(-0.8, 0.8), aspect="equal")
-text = ax.set_title("All steps that hit both targets: ours is the shortest")
+
+def draw_steps():
+    across, up = step.norm(), idle.norm()
+    _, ax = plt.subplots(figsize=(5, 4))
+    for amount, name in ((1, "step + idle / 4"), (0, "our step"), (-1, "step - idle / 4")):
+        end = (across, amount * up / 4)
+        ax.annotate("", end, (0, 0), arrowprops={"arrowstyle": "->"})
+        ax.text(*end, f"  {name}", va="center")
+    ax.axvline(across, linestyle="--")
+    ax.set(xlim=(-0.1, 1), ylim=(-0.8, 0.8), aspect="equal")
+    ax.set_title("All steps that hit both targets: ours is the shortest")
+
+
+# %%
+# Here is our step, once alone and twice with a quarter of the idle movement. All steps that
+# hit both targets end on the dashed line:
+
+draw_steps()
 
 # %%
 # One call for all of this
@@ -273,10 +284,9 @@ pullback.live(house, x, u=torch.tensor([0.25, 0.0, -0.25]), **names)
 #
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
 #      targets, solve it for ``step``.
-#    - The shortest such step is a weighted sum of the rows of ``J``.
-#      ``torch.linalg.pinv(J) @ missing`` finds it, if ``x`` and ``y`` are vectors. Take
-#      care with rows that are nearly parallel, or with one that is tiny beside the others
-#      (a box below says why).
+#    - The shortest such step is a weighted sum of the rows of ``J``. For vectors ``x`` and
+#      ``y`` and rows like ours, ``torch.linalg.pinv(J) @ missing`` finds it. For rows that
+#      are nearly parallel, or tiny beside the others, see *Where this ends*.
 #    - The table is right near one point. So the real house misses the targets by a little,
 #      and we have to aim again (:ref:`aiming-again`).
 #
@@ -312,7 +322,7 @@ print("step:", warmer)
 print("heat and fuel after it:", house(x + warmer))
 
 # %%
-# .. dropdown:: If the table is square, if the targets cannot all be hit, if a row is tiny
+# .. dropdown:: Where this ends
 #
 #    A square table has as many inputs as outputs. If none of its rows can be made, or
 #    nearly made, from the others, only one step leads to the changes that we want. Then the
