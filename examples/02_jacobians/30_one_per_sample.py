@@ -118,11 +118,11 @@ print("all tables:", torch.equal(in_two[:4], tables), tuple(in_two.shape))
 # Rows of two houses at once
 # --------------------------
 #
-# In the picture are two of the houses, and ``v`` has a single 1. Which ``v`` shows the fuel
-# rows of both houses at once? And can you see the heat row of house 0 beside the fuel row
-# of house 1?
+# In the picture are two of the houses. A column is named by its house and its stove, such
+# as *house 0, 2*. ``v`` has a single 1. Which ``v`` shows the fuel rows of both houses at
+# once? And can you see the heat row of house 0 beside the fuel row of house 1?
 
-names = [f"house {b}, stove {k}" for b in (0, 1) for k in (0, 1, 2)]
+names = [f"house {b}, {k}" for b in (0, 1) for k in (0, 1, 2)]
 first = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
 pullback.live(street, X[:2], first, rows=rows[:4], columns=names)
 
