@@ -10,9 +10,9 @@ predicts heat and fuel of our house. Tonight the stoves will stand at 1, 2 and 3
 this setting it predicts 1.4 units of fuel too little, twice its average error. You want to
 correct this one prediction, keep that of the heat, and do little harm at other settings.
 
-We try three repairs. The last one asks, for each weight, how fast it moves each prediction.
+We try four repairs. The last two ask, for each weight, how fast it moves each prediction.
 These rates are the :term:`Jacobian` with respect to the parameters. It has a row for each
-prediction, and so it can tell how to move one and keep the other.
+prediction, and so it can tell how to move one and keep others.
 """
 
 # %%
@@ -123,9 +123,9 @@ blocks["0.weight"].shape
 # %%
 # The shape of a block is ``y.shape + parameter.shape``: first the prediction, heat or fuel,
 # and then the place in the parameter, here the unit and the stove. A unit multiplies its
-# first weight by 1, its second by 2 and its third by 3, the settings of the stoves. So the
-# rates of the three differ by these factors, and have the same signs. It is enough to look
-# at the first weight of each unit:
+# first weight by 1, its second by 2 and its third by 3, the settings of the stoves. So its
+# second weight moves heat and fuel at twice the rates of its first, and its third at three
+# times these rates. It is enough to look at the first weight of each unit:
 
 print("units:       0     1     2")
 print("heat:", blocks["0.weight"][0, :, 0].round(decimals=2).numpy())
@@ -230,7 +230,7 @@ import pullback
 
 
 def moved(shares):
-    return network(changed_by(shares[:, None] * step), x)  # a row of step each
+    return network(changed_by(shares[:, None] * step), x)  # a row of step times its share
 
 
 names = {"rows": ["heat", "fuel"], "columns": ["unit 0", "unit 1", "unit 2"]}
@@ -273,23 +273,78 @@ print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 # %%
 # It ends at nearly the same weights as our step, which took one table of rates. As long as
 # the table holds, each step of this plain gradient descent adds some of the heat's row and
-# some of the fuel's row, and nothing else. (Adam scales each weight's part of a step by
-# itself, and ends elsewhere.) So it ends at a sum of the two rows that hits both targets,
-# and this is the shortest step. Training feels its way there, and the table says it at
-# once.
+# some of the fuel's row, and nothing else. So it ends at a sum of the two rows that hits
+# both targets, and this is the shortest step. Training feels its way there, and the table
+# says it at once.
+#
+# Less harm elsewhere
+# -------------------
 #
 # One thing is not yet good. The error of the fuel at the other settings has grown by 0.3,
-# with our step as with training: neither knew anything about these settings. But the
-# shortest step is not the only one that hits both targets. A box at the end of the page
-# finds one that adds less than half of this harm, about 0.12.
+# with our step as with training: neither knew anything about these settings. What a step
+# does to them is in their tables, and we get all hundred in one call
+# (:ref:`one-jacobian-per-sample`). ``in_dims`` says that all samples share the weights
+# (``None``), and that ``settings`` has a sample in each row (``0``). From these tables we
+# make one, ``others``, with a row for each of the 200 predictions that should stay.
 #
+# Two targets cannot fix nine weights. So there are *idle* movements, which change neither
+# of tonight's predictions, as far as the table knows (:ref:`hitting-targets`). But they
+# change the predictions elsewhere. So we add some of them to our step, as much as undoes
+# the harm best. By the table, the new step still hits both targets:
+
+from torch.func import vmap
+
+tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
+others = tables.reshape(200, 9)
+spoiled = others @ step.flatten()  # what the shortest step does to them
+idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # a column for each movement
+amounts = torch.linalg.pinv(others @ idle) @ -spoiled
+least = step + (idle @ amounts).reshape(3, 3)
+
+repairs = {"bias": bias, "step": changed_by(step), "least": changed_by(least)}
+report(before=weights, **repairs)
+for name, repaired in repairs.items():
+    print(f"{name} adds {(error(repaired) - error(weights))[1]:.2f} to that of the fuel")
+print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
+
+# %%
+# The heat stays nearly as right as before. The average error of the fuel grows by 0.12,
+# where the shortest step adds 0.31 and the bias 0.77. So the other answers do not quite
+# stay as they were: nine weights cannot keep 200 predictions. And there is a price. The
+# step is nearly three times as long as the shortest. So far away the table holds less well,
+# and tonight's fuel ends at 14.14.
+#
+# .. dropdown:: How the two lines with ``idle`` and ``amounts`` work
+#
+#    Here is how to make an idle movement from any weight:
+#
+#    1. Turn the weight up by 1. Heat and fuel change.
+#    2. Bring heat and fuel back to where they were, with the shortest step that does so.
+#       ``pinv`` finds it.
+#
+#    Heat and fuel are as before, and yet the weights have moved. ``idle`` has nine columns,
+#    with such a movement for each weight. Below you see that none of them changes our
+#    targets, up to rounding.
+#
+#    How much of each do we add? The shortest step has changed the 200 other predictions by
+#    ``spoiled``. We want the idle movements to change them by ``-spoiled``. These are 200
+#    targets, and nine amounts cannot hit them all. In such a case ``pinv`` comes as near as
+#    it can: it finds the amounts for which the squares of what is missed have the smallest
+#    sum.
+#
+#    For a single linear layer, `Meng and others <https://arxiv.org/abs/2202.05262>`_
+#    correct facts in language models with such a step.
+
+print(f"an idle movement changes our targets by {(table @ idle).abs().max():.4f} at most")
+
+# %%
 # .. admonition:: Remember
 #
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, for
 #      ``jacrev`` and ``vmap``. Each gets a block of shape ``y.shape + parameter.shape``.
 #    - A step along the gradient of a loss takes other outputs with it, if they use the same
-#      weights. The Jacobian has a row for each output, so ``pinv`` can move one and keep
-#      the other, as far as the table holds, if their rows are not nearly parallel.
+#      weights. The Jacobian has a row for each output. So for our network ``pinv`` can move
+#      one and keep the other (for other networks, see *Where this ends*).
 #    - The shortest step need not do the least harm to other samples. What it does to them
 #      is in their tables, ``vmap(jacrev(network), in_dims=(None, 0))(weights, X)``.
 #
@@ -321,58 +376,6 @@ for_heat = torch.tensor([0.05, 0.0])
 warmer = (torch.linalg.pinv(table) @ for_heat).reshape(3, 3)
 print("step of the first weights:", warmer[:, 0].round(decimals=4))
 report(before=weights, step=changed_by(warmer))
-
-# %%
-# .. dropdown:: A step that does less harm elsewhere
-#
-#    What does a step do at the other settings? This is in their tables, and we get all
-#    hundred in one call (:ref:`one-jacobian-per-sample`). ``in_dims`` says that all samples
-#    share the weights (``None``), and that ``settings`` has a sample in each row (``0``).
-#    From these tables we make one, ``others``, with a row for each of the 200 predictions
-#    that should stay as they are.
-#
-#    Two targets cannot fix nine weights. So there are *idle* movements, which change
-#    neither of tonight's predictions, as far as the table knows (:ref:`hitting-targets`).
-#    Here is how to make one from any weight:
-#
-#    1. Turn the weight up by 1. Heat and fuel change.
-#    2. Bring heat and fuel back to where they were, with the shortest step that does so.
-#       ``pinv`` finds it.
-#
-#    Heat and fuel are as before, and yet the weights have moved. ``idle`` has nine columns,
-#    with such a movement for each weight.
-#
-#    If we add idle movements to our step, it still hits both targets. Elsewhere they do
-#    change the predictions, so they can undo some of the harm. How much of each do we add?
-#    The shortest step has changed the 200 other predictions by ``spoiled``. We want the
-#    idle movements to change them by ``-spoiled``. These are 200 targets, and nine amounts
-#    cannot hit them all. In such a case ``pinv`` comes as near as it can: it finds the
-#    amounts for which the squares of what is missed have the smallest sum.
-#
-#    For a single linear layer, `Meng and others <https://arxiv.org/abs/2202.05262>`_
-#    correct facts in language models with such a step.
-#
-#    Below, the heat stays nearly as right as before, and what is added to the average
-#    error of the fuel becomes less than half: 0.12, where the shortest step adds 0.31 and
-#    the bias 0.77. It is not zero, because 200 predictions cannot all stay. And there is a
-#    price. The step is nearly three times as long as the shortest. So far away the table
-#    holds less well, and the fuel ends at 14.14.
-
-from torch.func import vmap
-
-tables = vmap(jacrev(network), in_dims=(None, 0))(weights, settings)["0.weight"]
-others = tables.reshape(200, 9)
-spoiled = others @ step.flatten()  # what the shortest step does to them
-idle = torch.eye(9) - torch.linalg.pinv(table) @ table  # turn a weight, take that step back
-print(f"an idle movement changes our targets by {(table @ idle).abs().max():.4f} at most")
-amounts = torch.linalg.pinv(others @ idle) @ -spoiled
-least = step + (idle @ amounts).reshape(3, 3)
-
-repairs = {"bias": bias, "step": changed_by(step), "least": changed_by(least)}
-report(before=weights, **repairs)
-for name, repaired in repairs.items():
-    print(f"{name} adds {(error(repaired) - error(weights))[1]:.2f} to that of the fuel")
-print(f"length {least.norm():.2f}, of the shortest {step.norm():.2f}")
 
 # %%
 # .. dropdown:: If the whole Jacobian is zero
@@ -419,18 +422,24 @@ off = jacrev(lambda weight: weight @ first_off)(torch.ones(2, 3))
 print(off[0])
 
 # %%
-# .. dropdown:: For a network of your own
+# .. dropdown:: Where this ends
 #
-#    To change several parameters at once, flatten each of their blocks and put them side
-#    by side. With ``y`` for the prediction, whatever its shape, this is
-#    ``torch.cat([block.reshape(y.numel(), -1) for block in blocks.values()], dim=1)``.
-#    Then go on as above, and split the step into the parameters again.
-#
-#    A table holds near the weights at which it was taken. Suppose that ten times as much
-#    fuel had been missing, and that we take ten times the step. As you see below, the fuel
-#    ends far from its target. Then go part of the way, compute the table again, and go on,
-#    as in Newton's method. :ref:`gauss-newton` corrects many predictions at once in this
-#    way.
+#    * *Several parameters.* We changed one. To change several at once, flatten each of
+#      their blocks and put them side by side. With ``y`` for the prediction, whatever its
+#      shape, this is
+#      ``torch.cat([block.reshape(y.numel(), -1) for block in blocks.values()], dim=1)``.
+#      Then go on as above, and split the step into the parameters again.
+#    * *Far from these weights.* A table holds near the weights at which it was taken.
+#      Suppose that ten times as much fuel had been missing, and that we take ten times the
+#      step. As you see below, the fuel ends far from its target. Then go part of the way,
+#      compute the table again, and go on, as in Newton's method. :ref:`gauss-newton`
+#      corrects many predictions at once in this way.
+#    * *Rows that are nearly parallel.* Then a step that moves one prediction and keeps the
+#      other is very long, or ``pinv`` cannot find it (:ref:`hitting-targets`). Other
+#      weights may help: the biases of the last layer have the rows ``[1, 0]`` and
+#      ``[0, 1]``.
+#    * *Training with Adam.* Adam scales each weight's part of a step by itself, and ends at
+#      other weights than our step, with the same two predictions.
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
 print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
@@ -601,6 +610,10 @@ walked = thousand["0.weight"] - weights["0.weight"]
 assert (walked - step).norm() < 0.1 * step.norm()  # nearly the same weights
 beside = walked.flatten() - torch.linalg.pinv(table) @ (table @ walked.flatten())
 assert beside.norm() < 0.05 * walked.norm()  # nearly a sum of the two rows
+alike = torch.stack([table[1] + 1e-3 * table[0], table[1]])  # two rows, nearly parallel
+assert (torch.linalg.pinv(alike) @ missing).norm() > 100 * step.norm()
+alike = torch.stack([table[1] + 1e-7 * table[0], table[1]])
+assert (alike @ (torch.linalg.pinv(alike) @ missing) - missing).abs().max() > 0.5
 missed = network(changed_by(10 * step), x) - (before + 10 * missing)
 assert -0.05 < missed[0] < -0.03
 assert missed[1] < -2  # ten times the step is too long for the table
