@@ -185,11 +185,11 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V, **names)
 # ---------------------
 #
 # Look again at the rules. ``X`` stands in the rule for the weights, ``V.T @ X``. The walk
-# back begins when the forward pass is over, so PyTorch has to keep ``X`` until then. In the
-# same way it keeps ``W`` for ``V @ W``, if ``X`` needs a gradient, and ``x`` for ``v * 2 *
-# x``. The rule for a sum copies what arrives, so nothing has to be kept for it. And for
-# ``tanh`` PyTorch keeps the result. If the result is :math:`t`, the slope is :math:`1-t^2`,
-# so the rule needs no more than that.
+# back begins when the forward pass is over, so PyTorch has to keep ``X`` until then. Our
+# ``X`` needs a gradient, too, so PyTorch keeps ``W`` for the rule ``V @ W``. For the rule
+# of the squares, ``v * 2 * x``, it keeps ``x``. The rule for a sum copies what arrives, so
+# nothing has to be kept for it. And for ``tanh`` PyTorch keeps the result. If the result is
+# :math:`t`, the slope is :math:`1-t^2`, so the rule needs no more than that.
 #
 # We can count this. ``kept_numbers(f, x)`` runs ``f`` and counts the numbers that PyTorch
 # keeps for a walk back.
