@@ -201,9 +201,10 @@ print("stop:", -rate / curvature)
 Hu
 
 # %%
-# This is called a :term:`Hessian-vector product`. It takes two walks back. The first made
-# ``g`` from the fuel. So PyTorch has recorded how ``x`` led to the fuel, and the fuel to
-# ``g``. The second walk goes back through both, from ``g`` to ``x``. For layers like those
+# This is called a :term:`Hessian-vector product`. It takes two walks back. The first walk
+# made ``g``. By then PyTorch had recorded the forward pass, from ``x`` to the fuel, and
+# also this walk, from the fuel to ``g``. The second walk goes back through both records,
+# from ``g`` to ``x``. For layers like those
 # of :ref:`never-built`, both walks together are a small multiple of the work of a forward
 # pass, whatever their size.
 #
@@ -251,8 +252,8 @@ pullback.live(gradient, x.detach(), u=u, rows=rates, columns=stoves)
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
-#      the walk back, so that this is possible. Some operations, such as attention on the
-#      CPU, have no second derivative, and raise an error.
+#      the walk back, so that this is possible for our fuel (for other functions, see *Where
+#      this ends*).
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
@@ -305,6 +306,26 @@ ones
 #    through the gradient. Without ``retain_graph=True`` in the first call, the second one
 #    is refused here.
 #
+# .. dropdown:: Where this ends
+#
+#    Some operations have no second derivative. For
+#    ``torch.nn.functional.scaled_dot_product_attention`` on the CPU, the second walk raises
+#    the error below. Under ``sdpa_kernel(SDPBackend.MATH)`` PyTorch computes attention from
+#    simpler operations, and then there is a second derivative
+#    (:ref:`attention-second-derivative`).
+
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+tokens = torch.linspace(-1, 1, 32).reshape(1, 1, 4, 8).requires_grad_()
+attended = scaled_dot_product_attention(tokens, tokens, tokens)
+(steep,) = torch.autograd.grad((attended**2).sum(), tokens, create_graph=True)
+try:
+    torch.autograd.grad(steep.sum(), tokens)
+except RuntimeError as error:
+    print(error)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The gradient and the Hessian are compared with formulas and with nudges of the
@@ -327,6 +348,20 @@ reverse_over_forward = grad(lambda x: jvp(fuel, (x,), (u,))[1])(point)
 (from_number,) = torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 for product in (Hu, from_number, pushed, reverse_over_forward):
     assert torch.equal(product, H @ u)
+
+
+def attention_squared(tokens):
+    with sdpa_kernel(SDPBackend.MATH):
+        return (scaled_dot_product_attention(tokens, tokens, tokens) ** 2).sum()
+
+
+wide_tokens = tokens.detach().double().requires_grad_()
+(steep,) = torch.autograd.grad(
+    attention_squared(wide_tokens), wide_tokens, create_graph=True
+)
+(twice,) = torch.autograd.grad(steep.sum(), wide_tokens)
+ends = [grad(attention_squared)(wide_tokens.detach() + way * h) for way in (1, -1)]
+torch.testing.assert_close(twice, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-7)
 
 along = torch.linspace(-1, 2, 301)
 far = torch.stack([fuel(point + s * u) for s in along])
