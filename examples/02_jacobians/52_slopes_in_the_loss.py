@@ -83,9 +83,9 @@ print("gradient:", created)
 
 # %%
 # The slope has a ``grad_fn`` now, and the penalty is in the gradient. Let us work its part
-# out. The slope is :math:`w_0+2w_1`, so its rates are 1 and 2. A square rises at twice the
-# rate of its number, here at 8 for each unit of the slope. So the penalty adds ``[8, 16]``
-# to the ``[4, 4]`` of the loss.
+# out. The slope is :math:`w_0+2w_1`, so its rates are 1 and 2. The penalty is the square of
+# the slope, and a square rises at twice its number, here at :math:`2\cdot4=8` for each unit
+# of the slope. So the penalty adds ``[8, 16]`` to the ``[4, 4]`` of the loss.
 #
 # The price of the penalty
 # ------------------------
