@@ -8,9 +8,8 @@ from built import needs_site
 from entries import ENTRIES, bare
 from executed import ROOT
 from py_mini_racer import MiniRacer
-from ranking import SCRIPTS, STATIC, engine, own_words, ranks
+from ranking import SCRIPTS, STATIC, engine, own_words, pasted_messages, ranks
 from ranking import answers as answers_of_the_site
-from ranking import pasted_messages
 
 import search_index
 from pullback._messages import messages

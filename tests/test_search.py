@@ -4,7 +4,6 @@ Needs Chromium and, but for the last tests, a built site; skips, and says so, wi
 """
 
 import gzip
-import json
 from urllib.parse import quote, urlsplit
 
 import pytest

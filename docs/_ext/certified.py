@@ -86,7 +86,7 @@ def half_a_digit(text: str) -> float:
     number = abs(float(text))
     if number == 0 or not math.isfinite(number):
         return 0.0
-    digits = 2 if number < 1e-3 else 3 if number < 1 else 4
+    digits = 2 if number < 1e-3 else 3 if number < 1 or "e" in text else 4
     return 0.5000001 * 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
 
 
