@@ -53,7 +53,7 @@ class Calls(TorchDispatchMode):
         return out
 
     def smaller(self, func, args, kwargs):
-        """Return arguments with real numbers; most calls have been seen before, as large."""
+        """Return arguments with real numbers; most have been seen before, as large."""
         parts = pytree.tree_leaves((args, kwargs))
         tensors = [t for t in parts if isinstance(t, torch.Tensor)]
         size = sum(t.numel() for t in tensors)

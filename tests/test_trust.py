@@ -19,6 +19,16 @@ def test_no_false_alarm_on_a_right_network(seed):
     pullback.assert_checked(f, x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
+def test_half_precision_behind_a_layer_that_refuses_float64(kind, dtype):
+    """The layer takes no float64 beside its weights; what it gives is rounded coarsely."""
+    for seed in range(4):
+        torch.manual_seed(seed)
+        layer, x = kind(4, 6), torch.randn(3, 2, 4)
+        pullback.assert_checked(lambda x, layer=layer: layer(x)[0].to(dtype).float(), x)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_wrong_backward_is_found_with_the_entry(function, mistake):

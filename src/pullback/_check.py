@@ -36,7 +36,7 @@ from pullback._inputs import (
 from pullback._products import check_progress, progress_bar
 from pullback._report import Table
 from pullback._torch import pytree
-from pullback._wide import REFUSED, InFloat64, RoundedAtRandom
+from pullback._wide import REFUSED, InFloat64, RoundedAtRandom, SeesDtypes
 
 #: What the routes of PyTorch may differ by, relative to what is added up in the product.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -436,13 +436,18 @@ class _Question:
         xs = [t.double() for t in self.xs]
         try:
             y = f(*xs)
-            dtype = max(self.dtype, mode.coarsest, key=lambda d: torch.finfo(d).eps)
-            self.dtype = dtype  # that of what f captures, too
+            self._computes_in(mode.coarsest)  # that of what f captures, too
             if y.dtype != torch.float64 or not self._same_y(y):
                 return None
             return _Wide(f, pull, xs, pull(*xs))
-        except REFUSED:
+        except REFUSED:  # by a recurrent layer, for one
+            with SeesDtypes() as seen:
+                self.f(*self._leaves(self.xs))
+            self._computes_in(seen.coarsest)
             return None
+
+    def _computes_in(self, dtype: torch.dtype) -> None:
+        self.dtype = max(self.dtype, dtype, key=lambda d: torch.finfo(d).eps)
 
     def _measure_rounding(self) -> None:
         """Set what is rounded away in the product of each input."""

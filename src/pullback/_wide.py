@@ -99,11 +99,8 @@ def run_in_float64(
     return leaves, wide
 
 
-class InFloat64(TorchDispatchMode):
-    """Gives every operation copies in float64 of what it would take in less.
-
-    So weights that f captures stay as they are, and f need not know: ``.float()`` gives
-    float64, and what is written into a captured tensor goes into a copy that is dropped.
+class SeesDtypes(TorchDispatchMode):
+    """Sees in which precisions operations compute.
 
     Attributes:
         coarsest: The dtype with the largest rounding that was met.
@@ -112,6 +109,31 @@ class InFloat64(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.coarsest = torch.float64
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **kwargs or {})
+        for t in pytree.tree_leaves(out):
+            if isinstance(t, Tensor) and t.dtype in WIDE:
+                self.note(t.dtype)
+        return out
+
+    def note(self, dtype: torch.dtype) -> None:
+        """Keep a dtype if it rounds more than those so far."""
+        if torch.finfo(dtype).eps > torch.finfo(self.coarsest).eps:
+            self.coarsest = dtype
+
+
+class InFloat64(SeesDtypes):
+    """Gives every operation copies in float64 of what it would take in less.
+
+    So weights that f captures stay as they are, and f need not know: ``.float()`` gives
+    float64, and what is written into a captured tensor goes into a copy that is dropped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
         self._mixed = _AtTheCall(self)
 
     def __enter__(self) -> InFloat64:
@@ -132,16 +154,12 @@ class InFloat64(TorchDispatchMode):
     def widen(self, value: Any) -> Any:
         """Return a tensor or a dtype in float64; anything else as it is."""
         if isinstance(value, Tensor) and value.dtype in WIDE:
-            self._note_dtype(value.dtype)
+            self.note(value.dtype)
             return value.to(WIDE[value.dtype])
         if isinstance(value, torch.dtype) and value in WIDE:
-            self._note_dtype(value)
+            self.note(value)
             return WIDE[value]
         return value
-
-    def _note_dtype(self, dtype: torch.dtype) -> None:
-        if torch.finfo(dtype).eps > torch.finfo(self.coarsest).eps:
-            self.coarsest = dtype
 
 
 class RoundedAtRandom(TorchDispatchMode):
