@@ -99,6 +99,10 @@ SHOWN = {
     "docs/fix/zeros.md": {"clamp-outside", "ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
+    "examples/01_gradient_argument/80_the_v_you_choose.py": {
+        "not-finite",
+        "weights-broadcast",
+    },
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
     "examples/02_jacobians/52_slopes_in_the_loss.py": {"penalty-without-a-graph"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},

@@ -385,7 +385,7 @@ flat = torch.ones(4, requires_grad=True)
 prices = torch.arange(4.0).reshape(2, 2)
 flat.view(2, 2).backward(prices)
 prices.zero_()
-assert not flat.grad.any()  # it has changed with v
+print("x.grad has changed with v:", not flat.grad.any())
 
 corner = torch.tensor([0.0, 4.0], requires_grad=True)  # at 0 a root has an infinite slope
 y = torch.stack([corner.sqrt().sum(), corner.sum()])
