@@ -98,7 +98,7 @@ actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
 RANKING = Path(__file__).parents[1] / "_static" / "ranking.js"
-FIRST = 39  # words of a text that are counted
+FIRST = 36  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
 MOST = 29  # times that count, of those that a word is said again
 ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
