@@ -115,8 +115,8 @@ print("the first alone:", alone[0])
 # %%
 # The two rows differ, and nothing about the first tells you that it is not what you want.
 # Like a radiator, the first sample changes the outputs of the *other* two as well, through
-# the mean and the spread, and ones add all of this up. The second row has only what it does
-# to its own output.
+# the mean and the spread, and ones add all of this up. The second row of the output
+# has only what the first sample does to its own output.
 #
 # So is this second row the slope of our network at the first sample?
 #

@@ -117,8 +117,9 @@ torch.equal(by_formula, weighted)
 
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
-# printed. In both cases the weights are fixed numbers here. There is another answer for
-# :ref:`weights that the network computes <weights-from-the-model>`.
+# printed. In both cases the weights are fixed numbers here. If the network
+# computes the weights, they have a gradient of their own
+# (:ref:`what changes then <weights-from-the-model>`).
 #
 # .. dropdown:: What if the weights have another shape than the losses?
 #

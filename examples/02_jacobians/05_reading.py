@@ -78,12 +78,13 @@ print("from the column:", J[:, 2] * -small)
 print("in the house:   ", change)
 
 # %%
-# The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat comes
-# out as predicted. The fuel falls by 0.0599, which is a little less, because its rate of 6
-# has itself begun to fall on the way from 3 to 2.99. With a step of 0.001 the error
-# would be a hundred times smaller. A Jacobian describes how a smooth function, one without
-# kinks and jumps, behaves *near one point*. At another point the rates are usually
-# different, and you need the table of that point.
+# The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat
+# comes out as predicted. The fuel falls by 0.0599, which is a little less, because its
+# rate of 6 has itself begun to fall on the way from 3 to 2.99. The error is the square of
+# the step, 0.01 · 0.01, so with a tenth of the step it would be a hundred times smaller.
+# A Jacobian describes how a smooth function, one without kinks and jumps, behaves *near
+# one point*. At another point the rates are usually different, and you need the table of
+# that point.
 #
 # The other way up
 # ----------------
@@ -125,8 +126,9 @@ v @ square
 #
 # It has a row for each *stove*, and heat and fuel are the columns. Many books write it that
 # way. It is our table flipped along its diagonal, which is called the *transpose*, in code
-# ``J.T``. So the prices have met stoves. Her 9 is 10 · 1 + (−1) · 1: the price of heat
-# times the heat of the first stove, and the price of *fuel* times the *heat* of the second.
+# ``J.T``. So each price was multiplied by the numbers of a stove. Her 9 is
+# 10 · 1 + (−1) · 1: the price of heat times the heat of the first stove, and the price of
+# *fuel* times the *heat* of the second.
 #
 # In her table the prices have to meet the numbers *within* a row. Her first row,
 # ``[1, 4]``, is what the first stove does to heat and fuel, and with the prices it gives
