@@ -287,10 +287,10 @@ print(f"apart by {apart.norm() / step.norm():.1%} of the step")
 # (``None``), and that ``settings`` has a sample in each row (``0``). From these tables we
 # make one, ``others``, with a row for each of the 200 predictions that should stay.
 #
-# Two targets do not determine nine weights. So there are *idle* movements, which change neither
-# of tonight's predictions, as far as the table knows (:ref:`hitting-targets`). But they
-# change the predictions elsewhere. So we add some of them to our step, as much as undoes
-# the harm best. By the table, the new step still hits both targets:
+# Two targets do not determine nine weights. So there are *idle* movements, which change
+# neither of tonight's predictions, as far as the table knows (:ref:`hitting-targets`).
+# But they change the predictions elsewhere. So we add some of them to our step, as much
+# as undoes the harm best. By the table, the new step still hits both targets:
 
 from torch.func import vmap
 
