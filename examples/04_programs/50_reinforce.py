@@ -76,6 +76,20 @@ print(exact)
 # weighted by :math:`p_k` on average (Williams, 1992). The right-hand side is a
 # :term:`vector-Jacobian product` with :math:`v=R/B`.
 #
+# *PyTorch's example collects the losses in a Python list. How does the gradient get through
+# a list?* It does not have to. The graph hangs on the tensors, through their ``grad_fn``,
+# and the list only holds them. ``torch.stack`` joins them inside the graph, as does
+# ``torch.cat`` where each has a dimension. ``torch.tensor(parts)`` would take the numbers
+# and cut it (:ref:`list-of-losses`). Rewards and actions may be plain numbers, because
+# nothing has to flow through them:
+
+policy, parts = Categorical(logits=theta), []
+for k, r in zip(action.tolist(), reward.tolist(), strict=True):
+    parts.append(policy.log_prob(torch.tensor(k)) * r)
+(by_list,) = torch.autograd.grad(torch.stack(parts).mean(), theta)
+print(torch.allclose(by_list, theta.grad, atol=1e-6))
+
+# %%
 # The whole program
 # -----------------
 #

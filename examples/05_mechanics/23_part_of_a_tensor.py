@@ -85,7 +85,9 @@ except RuntimeError as error:
     print(str(error).split(". ")[0])
 
 # %%
-# A hook that multiplies by a mask makes the gradient of the second row 0. *But the row
+# A hook on the weight that multiplies by a mask makes the gradient of the second row 0. (A
+# hook on the *module* may run before ``weight.grad`` is there,
+# :ref:`module-hook-weight-grad`.) *But the row
 # still moves.* It is moved by weight decay, or by momentum from a step before the hook was
 # registered. AdamW has a weight decay of 0.01 unless you say otherwise
 # (:ref:`freezing-layers`). For each of three settings of SGD, we take one step without the
@@ -138,6 +140,32 @@ for _ in range(3):
     half(x.detach()).pow(2).sum().backward()
     optimizer.step()
 print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], fixed))
+
+# %%
+# *I want to hold one entry of a weight.* Join by a mask in place of rows. The entry of
+# ``fixed`` is taken where the mask is False, and no optimizer can move it:
+
+
+class Held(torch.nn.Module):
+    def __init__(self, free, fixed):
+        super().__init__()
+        self.register_buffer("free", free)
+        self.register_buffer("fixed", fixed)
+
+    def forward(self, weight):
+        return torch.where(self.free, weight, self.fixed)
+
+
+conv = torch.nn.Conv1d(1, 2, 3)
+free = torch.ones_like(conv.weight, dtype=torch.bool)
+free[1, 0, 2] = False
+parametrize.register_parametrization(conv, "weight", Held(free, torch.ones(())))
+optimizer = torch.optim.AdamW(conv.parameters(), lr=0.1, weight_decay=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    conv(x.detach()[:, None]).pow(2).sum().backward()
+    optimizer.step()
+print("held at 1:", conv.weight[1, 0, 2].item())
 
 # %%
 # What goes wrong
