@@ -156,16 +156,16 @@ class Held(torch.nn.Module):
         return torch.where(self.free, weight, self.fixed)
 
 
-conv = torch.nn.Conv1d(1, 2, 3)
+conv = torch.nn.Conv2d(1, 2, (1, 3))
 free = torch.ones_like(conv.weight, dtype=torch.bool)
-free[1, 0, 2] = False
+free[1, 0, 0, 2] = False
 parametrize.register_parametrization(conv, "weight", Held(free, torch.ones(())))
 optimizer = torch.optim.AdamW(conv.parameters(), lr=0.1, weight_decay=0.1)
 for _ in range(3):
     optimizer.zero_grad()
-    conv(x.detach()[:, None]).pow(2).sum().backward()
+    conv(x.detach()[:, None, None]).pow(2).sum().backward()
     optimizer.step()
-print("held at 1:", conv.weight[1, 0, 2].item())
+print("held at 1:", conv.weight[1, 0, 0, 2].item())
 
 # %%
 # What goes wrong

@@ -106,6 +106,8 @@ class SeesDtypes(TorchDispatchMode):
         coarsest: The dtype with the largest rounding that was met.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.coarsest = torch.float64
@@ -131,6 +133,8 @@ class InFloat64(SeesDtypes):
     So weights that f captures stay as they are, and f need not know: ``.float()`` gives
     float64, and what is written into a captured tensor goes into a copy that is dropped.
     """
+
+    supports_higher_order_operators = False
 
     def __init__(self) -> None:
         super().__init__()
