@@ -156,8 +156,8 @@ def the_page_has_anchor_title_and_sections(message, page):
     for code in (message.broken, message.fixed):
         assert f"```python\n{code}\n```" in page or not code
     if message.broken:  # what to do comes first, and what goes wrong is folded
-        shown = f"```python\n{message.broken.rstrip()}\n```"
-        assert shown not in page.partition("::::{dropdown} ")[0]
+        unfolded = page.partition("::::{dropdown} ")[0]
+        assert f"```python\n{message.broken}\n```" not in unfolded
     for ours in (r"0x[0-9a-f]{6}", "site-packages", "/errors/", r"runner\.py"):
         assert not re.search(ours, page.replace(message.title, ""))
 

@@ -316,7 +316,7 @@ at_once
 #    - *y is a matrix.* Then ``y[k]`` is a whole row. Ask for a single number,
 #      ``y[i, k].backward()``.
 #    - *A row that you do not want holds infinity or NaN.* A one-hot ``v`` multiplies it by
-#      0, but 0 times infinity is NaN, and so is 0 times NaN. Compute this output anew,
+#      0, but 0 times infinity is NaN, and so is 0 times NaN. Compute this output again,
 #      without the others (:ref:`masked-nan`).
 #    - *You call backward with* ``create_graph=True``. Then it puts the sum into a new
 #      tensor, and the old one stays as it was. Do not rely on either: keep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -441,7 +441,7 @@ class _Question:
                 return None
             return _Wide(f, pull, xs, pull(*xs))
         except REFUSED:  # by a recurrent layer, for one
-            with SeesDtypes() as seen:
+            with suppress(*REFUSED), SeesDtypes() as seen:
                 self.f(*self._leaves(self.xs))
             self._computes_in(seen.coarsest)
             return None

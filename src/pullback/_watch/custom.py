@@ -73,8 +73,7 @@ def compare(findings: Findings, seen: dict[Any, Calls]) -> None:
                     continue
                 compared = compared or not isinstance(found, str) or not found
                 if isinstance(found, Finding):
-                    if found.page != IGNORES or not told_of_v(findings, kind):
-                        findings.add(found)
+                    findings.add(found)
                     break
                 why = why or found
         if not compared:
@@ -154,9 +153,8 @@ class Question:
         )
         return [g.double() for g in found]
 
-    def ignores_v(self) -> bool:
+    def ignores_v(self, once: Sequence[Tensor]) -> bool:
         """Tell whether backward gives the same for twice the v, and not zeros."""
-        once = self.backward()
         self.v = [2 * v for v in self.v]
         twice = self.backward()
         self.v = [v / 2 for v in self.v]
@@ -252,7 +250,7 @@ def _finding(
     question: Question, gradients: Sequence[Gradient], wrong: Sequence[Gradient]
 ) -> Finding:
     kind = question.kind
-    if question.ignores_v():
+    if question.ignores_v([g.whole for g in gradients]):
         return Finding(
             rule=RULE,
             site=returned_at(kind) or site_of(kind),

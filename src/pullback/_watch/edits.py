@@ -9,7 +9,6 @@ from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -117,7 +116,7 @@ def _buffer(log: Log, keys: Sequence[int]) -> str:
     """Return the name of the buffer that was written to, if a module that ran has it."""
     for module in tuple(log.modules):
         for name, buffer in module.named_buffers():
-            if buffer.layout is torch.strided and storage_key(buffer) in keys:
+            if not {*keys_of([buffer])}.isdisjoint(keys):
                 return f"{name}, a buffer"
     return ""
 

@@ -80,7 +80,7 @@ CAUSES = {
     ),
     "no_grad": Cause(
         "cut by no_grad",
-        "Compute it where gradients are on, and anew for each backward: what is kept from "
+        "Compute it where gradients are on, and again for each backward: what is kept from "
         "one step to the next leads into a graph that is used up.",
     ),
     "integer": Cause(

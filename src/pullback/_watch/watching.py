@@ -140,13 +140,17 @@ class watch:  # noqa: N801 - it is called like a function
 
     def _compare(self) -> None:
         """Compare the custom Functions that ran, or say that they were not."""
-        findings, seen = self._log.findings, self._log.functions
+        findings = self._log.findings
+        seen = {
+            kind: calls
+            for kind, calls in self._log.functions.items()
+            if not custom.told_of_v(findings, kind)
+        }
         if self._check_functions and custom.RULE not in self._without:
             custom.compare(findings, seen)
             return
         for kind in seen:
-            if not custom.told_of_v(findings, kind):
-                findings.not_compared(kind.__name__, custom.site_of(kind))
+            findings.not_compared(kind.__name__, custom.site_of(kind))
 
     def _refused(self, error: RuntimeError, looks: Looks) -> None:
         """Report what rules say of an error of backward that leaves the block."""
